@@ -1,0 +1,78 @@
+# Pepper's commands. `make` alone prints this list.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.PHONY: help setup run test services bench lint format lock
+.NOTPARALLEL:
+
+# The first Python that is new enough; `make PYTHON=/path/to/python3.12 setup` names another.
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$name; break; fi; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOCKS := deploy/locks
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+# pytest's workers (0: none) and further words for it: make test JOBS=0 ARGS='-k gate -x'
+JOBS ?= auto
+ARGS ?=
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: $(VENV)/.test ## make .venv with everything in it, .venv/bin/pepper included
+	@echo "ready: $(BIN)/pepper"
+
+run: $(VENV)/.runtime ## serve on http://127.0.0.1:8080 (HOST= and PORT= change it)
+	@exec $(BIN)/pepper serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT))
+
+test: $(VENV)/.test ## run every test this machine can run (ARGS='...' goes to pytest)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+
+services: ## install what the full tests need from Debian packages (needs root)
+	@sh deploy/services.sh
+
+bench: $(VENV)/.test ## run the benchmarks of docs/performance.md
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+lint: $(VENV)/.test ## ruff, mypy and the floors of the architecture
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.test ## put the code into ruff's shape
+	@$(BIN)/ruff check --fix-only --quiet
+	@$(BIN)/ruff format
+
+lock: ## choose the newest versions anew and write deploy/locks
+	@$(check-python)
+	@sh $(LOCKS)/lock.sh "$(PYTHON)"
+
+# ---------------------------------------------------------------------------------------------
+# .venv: thrown away when a lock changes, so that nothing of an older lock stays in it.
+
+define check-python
+test -n "$(PYTHON)" || { echo "Pepper needs Python 3.11 or newer and found none: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }; \
+"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Pepper needs Python 3.11 or newer; $(PYTHON) is not that: make PYTHON=/path/to/python3.11 ..." >&2; exit 1; }; \
+"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv: apt-get install python3-venv" >&2; exit 1; }
+endef
+
+$(VENV)/.made: $(LOCKS)/runtime.txt $(LOCKS)/test.txt
+	@$(check-python)
+	@echo "making $(VENV)"
+	@"$(PYTHON)" -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made pyproject.toml
+	@echo "installing $(LOCKS)/runtime.txt"
+	@$(PIP) install --require-hashes --requirement $(LOCKS)/runtime.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	@echo "installing $(LOCKS)/test.txt"
+	@$(PIP) install --require-hashes --requirement $(LOCKS)/test.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $(VENV)/.runtime $@

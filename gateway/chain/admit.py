@@ -1,0 +1,263 @@
+"""Letting a call in: idempotency, hourly limit, cached answer and reservation, in one atomic step at the gate.
+
+A refusal consumes nothing. What may pass by waiting is waited for here: another call under the same key, room in
+the budget.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from gateway.chain.budget import BudgetJudge
+from gateway.chain.leases import Lease, Leases, reservation_of
+from gateway.chain.local_window import LocalWindow
+from gateway.chain.plan import Plan
+from gateway.domain.calls import CallRecord, Outcome
+from gateway.domain.clock import Clock
+from gateway.domain.errors import (
+    BUDGET_EXHAUSTED,
+    INVALID_REQUEST,
+    STORE_UNAVAILABLE,
+    TOO_MANY_REQUESTS,
+    Failure,
+    StoreAwayError,
+)
+from gateway.ports import (
+    AdmissionRequest,
+    Admitted,
+    BudgetHeld,
+    BudgetSpent,
+    Busy,
+    Claim,
+    Earlier,
+    Gate,
+    LimitReached,
+    Mismatch,
+    Terms,
+    TotalUnknown,
+    Verdict,
+)
+from gateway.storage.calls import Calls
+from gateway.storage.reservations import Reserved, Spent
+
+ROOM_SECONDS = 10.0
+BUSY_SECONDS = 300.0
+BUDGET_HELD_RETRY_AFTER = 2
+BUSY_RETRY_AFTER = 5
+FIRST_POLL_SECONDS = 0.02
+LONGEST_POLL_SECONDS = 0.25
+
+MISMATCH_NOTE = "Questa Idempotency-Key è già stata usata con una richiesta diversa."
+HELD_NOTE = "Le chiamate in corso occupano il resto del budget giornaliero: riprovare fra poco."
+BUSY_NOTE = "La prima richiesta con questa Idempotency-Key è ancora in corso: riprovare più tardi."
+
+
+class Admission(msgspec.Struct, frozen=True):
+    """A call that is in.
+
+    Attributes:
+        earlier: The bytes of a cached answer, which is all there is to tell; None for a call to be made.
+        generation: The project's cache generation when the call began.
+
+    """
+
+    lease: Lease
+    earlier: bytes | None = None
+    generation: int = 0
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """The bytes of the answer kept under the request's Idempotency-Key; nothing is held."""
+
+    answer: bytes
+
+
+class Admitting:
+    """The door of the chain."""
+
+    def __init__(
+        self, gate: Gate, calls: Calls, judge: BudgetJudge, leases: Leases, *, zone: ZoneInfo, now: Clock
+    ) -> None:
+        self._gate = gate
+        self._calls = calls
+        self._judge = judge
+        self._leases = leases
+        self._zone = zone
+        self._now = now
+        self._window = LocalWindow()
+
+    async def earlier(self, project: str, claim: Claim) -> Kept | None:
+        """Look whether a request is a repeat whose answer is kept, before any work is planned.
+
+        Raises:
+            Failure: 400, the key belongs to another request.
+            StoreAwayError: A key promises something that nobody can check now.
+
+        """
+        found = await self._gate.earlier(project, claim, self._now().timestamp())
+        if isinstance(found, Mismatch):
+            raise Failure(INVALID_REQUEST, MISMATCH_NOTE)
+        return Kept(found.answer) if found else None
+
+    async def admit(self, plan: Plan) -> Admission | Kept:
+        """Let a call in, or wait until it can be.
+
+        Raises:
+            Failure: 400 key of another request, 429 limit or budget, 503 the first call under the key takes too long.
+            StoreAwayError: Neither store can judge the cap, or the key needs the store that is away.
+
+        """
+        began = time.monotonic()
+        poll = FIRST_POLL_SECONDS
+        while True:
+            verdict, lease = await self._ask(plan)
+            match verdict:
+                case Admitted():
+                    self._leases.hold(lease)
+                    return Admission(lease, generation=await self._generation(plan))
+                case Earlier(answer, cached=True):
+                    self._leases.hold(lease)
+                    return Admission(lease, earlier=answer)
+                case Earlier(answer):
+                    return Kept(answer)
+                case TotalUnknown(token):
+                    await self._supply(plan, token)
+                    continue
+                case Mismatch():
+                    raise Failure(INVALID_REQUEST, MISMATCH_NOTE)
+                case LimitReached(retry_after):
+                    raise Failure(TOO_MANY_REQUESTS, retry_after=retry_after)
+                case BudgetSpent():
+                    raise Failure(BUDGET_EXHAUSTED, retry_after=self._until_midnight())
+                case BudgetHeld() if time.monotonic() - began >= ROOM_SECONDS:
+                    raise Failure(TOO_MANY_REQUESTS, HELD_NOTE, retry_after=BUDGET_HELD_RETRY_AFTER)
+                case Busy() if time.monotonic() - began >= BUSY_SECONDS:
+                    raise Failure(STORE_UNAVAILABLE, BUSY_NOTE, retry_after=BUSY_RETRY_AFTER)
+                case _:
+                    await asyncio.sleep(poll * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
+                    poll = min(poll * 1.5, LONGEST_POLL_SECONDS)
+
+    async def _ask(self, plan: Plan) -> tuple[Verdict, Lease]:
+        """One try: by the gate alone, or by the gate and the database while that judges caps."""
+        capped = plan.scope.project.daily_budget is not None
+        by_database = capped and self._judge.in_database
+        if by_database and self._judge.settling > 0:
+            await asyncio.sleep(self._judge.settling)
+        request = self._request(plan, judged=not by_database)
+        lease = Lease(request=request, in_gate=True, in_database=False, capped=capped)
+        try:
+            verdict = await self._gate.admit(request)
+        except StoreAwayError:
+            await self._leases.gate_lost()
+            if request.claim is not None:
+                raise
+            return await self._ask_without_gate(plan, lease)
+        if by_database and isinstance(verdict, Admitted):
+            return await self._reserve(lease, plan), lease
+        return verdict, lease
+
+    async def _ask_without_gate(self, plan: Plan, lease: Lease) -> tuple[Verdict, Lease]:
+        lease.in_gate = False
+        project, request = plan.scope.project, lease.request
+        wait = self._window.take(project.name, request.request_id, project.hourly_limit, request.now)
+        if wait is not None:
+            return LimitReached(wait), lease
+        if not lease.capped:
+            return Admitted(), lease
+        if not self._judge.in_database:
+            raise StoreAwayError("neither store can judge the cap")
+        if self._judge.settling > 0:
+            await asyncio.sleep(self._judge.settling)
+        verdict = await self._reserve(lease, plan)
+        if not isinstance(verdict, Admitted):
+            self._window.give_back(project.name, request.request_id)
+        return verdict, lease
+
+    async def _reserve(self, lease: Lease, plan: Plan) -> Verdict:
+        """Reserve in the database; a refusal there undoes what the gate let in."""
+        cap = plan.scope.project.daily_budget
+        try:
+            found = await self._calls.reserve(reservation_of(lease.request), cap)
+        except StoreAwayError:
+            await self._leases.release(lease)
+            raise
+        if isinstance(found, Reserved):
+            lease.in_database = True
+            return Admitted()
+        await self._leases.release(lease)
+        return BudgetSpent() if isinstance(found, Spent) else BudgetHeld()
+
+    async def _supply(self, plan: Plan, token: str) -> None:
+        project, day = plan.scope.project.name, plan.day.isoformat()
+        spent = await self._calls.spent(project, plan.day)
+        await self._gate.supply(project, day, self._judge.epoch, token, spent)
+
+    async def _generation(self, plan: Plan) -> int:
+        if plan.cache_key is None:
+            return 0
+        try:
+            return await self._gate.generation(plan.scope.project.name)
+        except StoreAwayError:
+            return -1
+
+    def _request(self, plan: Plan, *, judged: bool) -> AdmissionRequest:
+        scope, project = plan.scope, plan.scope.project
+        counted = scope.caller.by is None
+        return AdmissionRequest(
+            project=project.name,
+            request_id=scope.request_id,
+            now=self._now().timestamp(),
+            hourly_limit=project.hourly_limit if counted else None,
+            claim=claim_of(plan),
+            cache_key=plan.cache_key,
+            terms=Terms(
+                day=plan.day.isoformat(),
+                epoch=self._judge.epoch,
+                cap=project.daily_budget if judged else None,
+                worst_case=plan.worst_case,
+                record=msgspec.json.encode(lost_record(plan)),
+            ),
+        )
+
+    def _until_midnight(self) -> int:
+        return seconds_to_midnight(self._now(), self._zone)
+
+
+def claim_of(plan: Plan) -> Claim | None:
+    """The claim of a request with an Idempotency-Key."""
+    key = plan.request.idempotency_key
+    return Claim(key, plan.request.fingerprint) if key is not None else None
+
+
+def lost_record(plan: Plan) -> CallRecord:
+    """The ledger row of a call whose process died: charged at its input's estimate."""
+    target = plan.targets[0]
+    return CallRecord(
+        request_id=plan.scope.request_id,
+        project=plan.scope.project.name,
+        day=plan.day,
+        started_at=plan.now,
+        recipe=plan.recipe.name,
+        recipe_version=plan.recipe.version,
+        outcome=Outcome.LOST,
+        key_id=plan.scope.caller.key_id,
+        by=plan.scope.caller.by,
+        brain=target.brain,
+        provider=target.provider,
+        model=target.model,
+        cost=plan.estimate,
+    )
+
+
+def seconds_to_midnight(now: datetime, zone: ZoneInfo) -> int:
+    """Whole seconds until the project's next day begins, at least 1."""
+    local = now.astimezone(zone)
+    tomorrow = datetime.combine(local.date() + timedelta(days=1), datetime.min.time(), zone)
+    return max(1, math.ceil((tomorrow - local).total_seconds()))

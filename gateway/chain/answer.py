@@ -1,0 +1,107 @@
+"""The sentence: from a scope and a request to the events of an answer.
+
+*Awaiting may refuse; iterating only tells.* Everything that is decided before a model is asked happens in the await
+and becomes an HTTP status; from then on a failure is told like the rest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import cast
+from zoneinfo import ZoneInfo
+
+from gateway.chain.admit import Admission, Admitting, Kept
+from gateway.chain.authenticate import Authenticator
+from gateway.chain.capabilities import capabilities_of
+from gateway.chain.circuit import Circuits
+from gateway.chain.current import Current
+from gateway.chain.memory import Memory
+from gateway.chain.plan import Plan, make_plan
+from gateway.chain.prepare import prepare
+from gateway.chain.provide import Providing
+from gateway.chain.rate import RateLimit
+from gateway.chain.record import Recording
+from gateway.chain.replay import as_repeat, replay, unpack
+from gateway.chain.snapshot import Snapshot
+from gateway.domain.capabilities import Capabilities
+from gateway.domain.clock import Clock
+from gateway.domain.completion import CompletionRequest
+from gateway.domain.events import Events
+from gateway.domain.tenants import Caller, Scope
+from gateway.ports import Claim, Provider
+from gateway.storage.calls import Calls
+
+
+class Chain:
+    """What the front doors see of the gateway's inside: tenant data is reached through here alone."""
+
+    def __init__(
+        self,
+        *,
+        current: Current,
+        authenticator: Authenticator,
+        memory: Memory,
+        admitting: Admitting,
+        recording: Recording,
+        providers: Mapping[str, Provider],
+        calls: Calls,
+        zone: ZoneInfo,
+        now: Clock,
+    ) -> None:
+        self._current = current
+        self._authenticator = authenticator
+        self._memory = memory
+        self._admitting = admitting
+        self._recording = recording
+        self._providers = providers
+        self._calls = calls
+        self._zone = zone
+        self._now = now
+        self._rate = RateLimit()
+        self.circuits = Circuits()
+
+    async def caller(self, key: str) -> Caller:
+        """Who shows this key (401 if nobody)."""
+        return await self._authenticator.caller(key)
+
+    def on_behalf(self, project: str, by: str) -> Caller:
+        """A caller without a key, for the gateway's own front doors."""
+        return self._authenticator.on_behalf(project, by)
+
+    async def answer(self, scope: Scope, request: CompletionRequest) -> Events:
+        """Answer a request.
+
+        Awaiting refuses (`Failure` with an HTTP status, `StoreAwayError`); the events that come back only tell. They
+        must be iterated or closed: closing them early is how a caller who leaves is told to the provider.
+        """
+        began = time.monotonic()
+        snapshot = self._current.snapshot
+        if request.idempotency_key is not None:
+            claim = Claim(request.idempotency_key, request.fingerprint)
+            kept = await self._admitting.earlier(scope.project.name, claim)
+            if kept is not None:
+                return replay(as_repeat(unpack(kept.answer)))
+        self._current.require_database()
+        plan = await make_plan(
+            scope, request, snapshot=snapshot, memory=self._memory, zone=self._zone, now=self._now()
+        )
+        admission = await self._admitting.admit(plan)
+        if isinstance(admission, Kept):
+            return replay(as_repeat(unpack(admission.answer)))
+        if admission.earlier is not None:
+            return replay(await self._recording.cached(plan, admission, admission.earlier, began))
+        return await self._told(snapshot, plan, admission, began)
+
+    async def capabilities(self, scope: Scope) -> Capabilities:
+        """What the scope's project can do now, and what it has spent today."""
+        self._rate.take(scope.project.name)
+        day = self._now().astimezone(self._zone).date()
+        spent = await self._calls.spent(scope.project.name, day)
+        return capabilities_of(self._current.snapshot, scope, spent)
+
+    async def _told(self, snapshot: Snapshot, plan: Plan, admission: Admission, began: float) -> Events:
+        providing = Providing(self._providers, self.circuits, snapshot.price, prepare(plan), plan.targets)
+        telling = self._recording.tell(plan, admission, providing, began)
+        await anext(telling)  # from here on the call is recorded, however it ends
+        return cast("Events", telling)

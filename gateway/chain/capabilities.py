@@ -1,0 +1,34 @@
+"""What a project can do now, told from the same snapshot that its calls are judged by."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gateway.chain.snapshot import Snapshot
+from gateway.domain.capabilities import Capabilities
+from gateway.domain.sandbox import SANDBOX_PROVIDER
+from gateway.domain.tenants import Permission, Scope
+
+ATTACHMENT_PROVIDERS = frozenset({"claude", SANDBOX_PROVIDER})
+"""Who reads attachments."""
+
+
+def capabilities_of(snapshot: Snapshot, scope: Scope, spent: int) -> Capabilities:
+    """Tell a project's powers; `spent` is the day's settled spending in micro-dollars."""
+    project = scope.project
+    brain = snapshot.brain_of(project)
+    if project.sandbox:
+        brain = msgspec.structs.replace(brain, provider=SANDBOX_PROVIDER)
+    attachments = brain.provider in ATTACHMENT_PROVIDERS
+    return Capabilities(
+        project=project,
+        brain=brain,
+        recipes=snapshot.partner_recipes(project.name),
+        documents=attachments and project.may(Permission.DOCUMENTS),
+        images=attachments and project.may(Permission.IMAGES),
+        deferred=project.may(Permission.DEFERRED),
+        internet=project.may(Permission.INTERNET),
+        agent=project.may(Permission.AGENT),
+        knowledge=project.may(Permission.KNOWLEDGE),
+        spent=spent,
+    )

@@ -1,0 +1,143 @@
+"""The calls that live in this process: their claims and reservations are kept alive, and settled when they end.
+
+A settlement that the gate did not take is tried again until it does, so an answer finished while the gate was away is
+kept when it returns.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from datetime import date
+
+import msgspec
+
+from gateway.chain.budget import BudgetJudge
+from gateway.domain.errors import StoreAwayError
+from gateway.ports import RESERVATION_SECONDS, AdmissionRequest, Gate, Settlement
+from gateway.storage.calls import Calls
+from gateway.storage.reservations import Reservation
+
+MOST_UNSETTLED = 10_000
+
+log = logging.getLogger(__name__)
+
+
+class Lease(msgspec.Struct, kw_only=True):
+    """One living call's holdings.
+
+    Attributes:
+        in_gate: The gate admitted it.
+        in_database: Its reservation stands in the database.
+        capped: Its project has a cap.
+
+    """
+
+    request: AdmissionRequest
+    in_gate: bool
+    in_database: bool
+    capped: bool
+
+
+class Leases:
+    """All leases of this process."""
+
+    def __init__(self, gate: Gate, calls: Calls, judge: BudgetJudge) -> None:
+        self._gate = gate
+        self._calls = calls
+        self._judge = judge
+        self._living: dict[str, Lease] = {}
+        self._unsettled: deque[Settlement] = deque(maxlen=MOST_UNSETTLED)
+
+    def hold(self, lease: Lease) -> None:
+        """Keep a lease alive from now on."""
+        self._living[lease.request.request_id] = lease
+
+    async def settle(self, lease: Lease, settlement: Settlement) -> None:
+        """End a lease in the gate. Never fails: what the gate does not take now it is given later."""
+        self._living.pop(lease.request.request_id, None)
+        settlement = msgspec.structs.replace(settlement, request=self._current(lease.request))
+        try:
+            await self._gate.settle(settlement)
+        except StoreAwayError:
+            self._unsettled.append(settlement)
+            await self.gate_lost()
+
+    async def release(self, lease: Lease) -> None:
+        """Undo a lease that spent nothing; a gate that is away frees it by itself when the lease passes."""
+        self._living.pop(lease.request.request_id, None)
+        try:
+            if lease.in_gate:
+                await self._gate.release(self._current(lease.request))
+            if lease.in_database:
+                await self._calls.release_reservations(lease.request.project, [lease.request.request_id])
+        except StoreAwayError as error:
+            log.warning(
+                "a lease could not be released: %s", error, extra={"request": lease.request.request_id}
+            )
+
+    async def gate_lost(self) -> None:
+        """The gate did not answer: let the database judge caps, if it can."""
+        try:
+            if await self._judge.gate_lost():
+                await self.write_to_database()
+        except StoreAwayError as error:
+            log.warning("neither the key-value store nor the database answers: %s", error)
+
+    async def renew(self) -> None:
+        """Keep every lease alive, and give the gate what it did not take before. Called every two seconds."""
+        try:
+            while self._unsettled:
+                await self._gate.settle(self._unsettled[0])
+                self._unsettled.popleft()
+            living = [self._current(lease.request) for lease in self._living.values() if lease.in_gate]
+            if living:
+                await self._gate.renew(living)
+        except StoreAwayError:
+            await self.gate_lost()
+        if self._judge.in_database:
+            await self.write_to_database()
+
+    async def write_to_database(self) -> None:
+        """During the database's reign: stand there with every living reservation of a capped project."""
+        capped = [
+            lease for lease in self._living.values() if lease.capped and lease.request.terms is not None
+        ]
+        if not capped:
+            return
+        try:
+            await self._calls.renew_reservations(
+                [reservation_of(lease.request) for lease in capped], lease_seconds=RESERVATION_SECONDS
+            )
+        except StoreAwayError as error:
+            log.warning("living reservations could not be written: %s", error)
+            return
+        for lease in capped:
+            lease.in_database = True
+
+    @property
+    def count(self) -> int:
+        """How many calls live."""
+        return len(self._living)
+
+    def _current(self, request: AdmissionRequest) -> AdmissionRequest:
+        """The request in the present epoch: what the gate holds of an older one counts for nothing."""
+        if request.terms is None or request.terms.epoch == self._judge.epoch:
+            return request
+        return msgspec.structs.replace(
+            request, terms=msgspec.structs.replace(request.terms, epoch=self._judge.epoch)
+        )
+
+
+def reservation_of(request: AdmissionRequest) -> Reservation:
+    """The row of a reservation in the database."""
+    terms = request.terms
+    if terms is None:
+        raise ValueError("a request without terms reserves nothing")
+    return Reservation(
+        project=request.project,
+        day=date.fromisoformat(terms.day),
+        request_id=request.request_id,
+        amount=terms.worst_case,
+        record=terms.record,
+    )

@@ -1,0 +1,110 @@
+"""The ledger's one writer in this process: concurrent rows share a commit, and no answer leaves before its row is safe.
+
+Safe is: committed in the database, or, when that has not been possible for five seconds, appended to the spool and
+synced to the disk, to be imported when the database is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from enum import Enum, auto
+
+import msgspec
+
+from gateway.domain.errors import StoreAwayError
+from gateway.storage.calls import Calls, LedgerEntry
+from gateway.storage.spool import Spool
+
+TRY_SECONDS = 5.0
+PAUSE_SECONDS = 0.2
+MOST_ROWS_PER_COMMIT = 200
+
+log = logging.getLogger(__name__)
+
+
+class Durability(Enum):
+    """Where a row came to rest."""
+
+    COMMITTED = auto()
+    SPOOLED = auto()
+
+
+class Ledger:
+    """Writes rows in the order they come, as many at once as have come together."""
+
+    def __init__(self, calls: Calls, spool: Spool) -> None:
+        self._calls = calls
+        self._spool = spool
+        self._waiting: list[tuple[LedgerEntry, float, asyncio.Future[Durability]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._away = False
+
+    async def write(self, entry: LedgerEntry) -> Durability:
+        """Return when the row is safe.
+
+        A conversation pair that rides along is committed with the row or, if the row had to be spooled, not at all:
+        the spool holds no contents.
+
+        Raises:
+            StoreAwayError: Neither the database nor the spool took it.
+
+        """
+        future: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entry, time.monotonic(), future))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write_all())
+        return await asyncio.shield(future)
+
+    async def import_spool(self) -> None:
+        """Commit what was spooled. Called whenever the database answers; costs nothing when there is nothing.
+
+        Raises:
+            StoreAwayError: It went away again; what was not committed stays in the spool.
+
+        """
+        await self._spool.drain(lambda entries: self._calls.commit(entries, again=True))
+        self._away = False
+
+    async def drained(self) -> None:
+        """Return when nothing is waiting to be written."""
+        while self._writing is not None:
+            await asyncio.wait((self._writing,))
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._waiting[:MOST_ROWS_PER_COMMIT]
+                del self._waiting[: len(batch)]
+                entries = [entry for entry, _, _ in batch]
+                try:
+                    result = await self._write(entries, oldest=batch[0][1])
+                except StoreAwayError as error:
+                    for _, _, future in batch:
+                        if not future.done():
+                            future.set_exception(error)
+                else:
+                    for _, _, future in batch:
+                        if not future.done():
+                            future.set_result(result)
+        finally:
+            self._writing = None
+
+    async def _write(self, entries: Sequence[LedgerEntry], oldest: float) -> Durability:
+        again = False
+        while not self._away:
+            try:
+                await self._calls.commit(entries, again=again)
+            except StoreAwayError as error:
+                again = True
+                if time.monotonic() - oldest >= TRY_SECONDS:
+                    log.warning("the ledger goes to the spool: %s", error)
+                    self._away = True
+                else:
+                    await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                return Durability.COMMITTED
+        await self._spool.append([msgspec.structs.replace(entry, pair=None) for entry in entries])
+        return Durability.SPOOLED

@@ -1,0 +1,69 @@
+"""What a conversation remembers: the newest whole pairs that fit, of this project's conversation and no other."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gateway.domain.completion import Turn
+from gateway.domain.errors import UNKNOWN_CONVERSATION, Failure
+from gateway.domain.tenants import Scope
+from gateway.storage.conversations import Conversations
+
+NEW_CONVERSATION = "nuova"
+RETENTION = timedelta(days=180)
+HISTORY_TOKENS = 100_000
+CHARACTERS_PER_TOKEN = 3
+
+_PREFIX = "cnv_"
+_ALPHABET = string.ascii_lowercase + string.digits
+_RANDOM_CHARACTERS = 16
+_LONGEST_ID = 64
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """A call's conversation: its id (None for a single call) and the turns before, oldest first."""
+
+    conversation: str | None = None
+    turns: tuple[Turn, ...] = ()
+
+
+class Memory:
+    """The conversations, as the chain uses them."""
+
+    def __init__(self, conversations: Conversations) -> None:
+        self._conversations = conversations
+
+    async def recall(self, scope: Scope, conversation: str | None, now: datetime) -> Recalled:
+        """Open a new conversation, or bring back one of this project's.
+
+        Raises:
+            Failure: 404, the same for an id that never was, has expired, or is another project's.
+
+        """
+        if conversation is None:
+            return Recalled()
+        if conversation == NEW_CONVERSATION:
+            return Recalled(_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_CHARACTERS)))
+        if (
+            not conversation.startswith(_PREFIX)
+            or len(conversation) > _LONGEST_ID
+            or not conversation.isascii()
+        ):
+            raise Failure(UNKNOWN_CONVERSATION)
+        pairs = await self._conversations.history(
+            scope.project.name, conversation, now - RETENTION, HISTORY_TOKENS * CHARACTERS_PER_TOKEN
+        )
+        if pairs is None:
+            raise Failure(UNKNOWN_CONVERSATION)
+        turns: list[Turn] = []
+        for pair in pairs:
+            turns += (Turn("user", pair.question), Turn("assistant", pair.answer))
+        return Recalled(conversation, tuple(turns))
+
+    async def forget_old(self, now: datetime) -> int:
+        """Delete what nobody has touched for the time of retention; how many conversations."""
+        return await self._conversations.delete_older_than(now - RETENTION)

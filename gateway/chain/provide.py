@@ -1,0 +1,255 @@
+"""Asking the providers: the one policy of attempts, deadlines, circuit and fallback.
+
+Until the first piece is out the caller notices nothing but time; after it nothing is retried or replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+
+from gateway.chain.circuit import Circuits
+from gateway.domain.calls import Attempt, ModelCall
+from gateway.domain.catalog import Target
+from gateway.domain.errors import PROVIDER_ERROR, PROVIDER_UNAVAILABLE, Failure
+from gateway.domain.events import Finished, Metered, Piece, Stop
+from gateway.domain.usage import Price, Usage
+from gateway.ports import Provider, ProviderError, Trouble
+
+ATTEMPTS_PER_MODEL = 3
+BACKOFF_SECONDS = (0.5, 2.0)
+LONGEST_RETRY_AFTER_SECONDS = 20.0
+TOTAL_SECONDS = 300.0
+FIRST_BYTE_SECONDS = 120.0
+BYTES_PER_TOKEN = 3
+"""For estimates of what was generated when no count came: close to Italian text on current tokenizers."""
+DEFAULT_RETRY_AFTER = 5
+
+UNUSABLE_NOTE = "La risposta nella forma richiesta supera il limite di lunghezza: riduci il testo o i campi."
+
+log = logging.getLogger(__name__)
+
+
+class Providing:
+    """One call's way through its targets, and what became of it.
+
+    After (or in the middle of) the iteration, `attempts` and `target` tell who was asked, who answers, and what it
+    cost so far; they are right also when the iteration is cut.
+    """
+
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        circuits: Circuits,
+        price_of: Callable[[str, str], Price | None],
+        call: ModelCall,
+        targets: Sequence[Target],
+    ) -> None:
+        self._providers = providers
+        self._circuits = circuits
+        self._price_of = price_of
+        self._call = call
+        self._targets = targets
+        self.target = targets[0]
+        self.attempts: list[Attempt] = []
+        self.waited = 0.0
+        """Seconds spent waiting for providers."""
+        self.asked = False
+        """Whether any provider was asked at all."""
+        self._cut = asyncio.Event()
+        self._timeout: asyncio.Timeout | None = None
+
+    def cut(self) -> None:
+        """End the call now, as unavailable: the server is going down."""
+        self._cut.set()
+        if self._timeout is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time())
+
+    async def events(self) -> AsyncGenerator[Piece | Finished, None]:
+        """Tell the answer's pieces and its end.
+
+        Raises:
+            Failure: 502 or 503, when nobody answered; also in the middle, after pieces.
+
+        """
+        deadline = time.monotonic() + TOTAL_SECONDS
+        last: ProviderError | None = None
+        for position, target in enumerate(self._targets):
+            others = any(self._circuit_closed(later) for later in self._targets[position + 1 :])
+            circuit = self._circuits.of(target.provider, target.model)
+            if others and not circuit.lets_through():
+                continue
+            self.target = target
+            first_byte = FIRST_BYTE_SECONDS if position + 1 < len(self._targets) else TOTAL_SECONDS
+            for number in range(ATTEMPTS_PER_MODEL):
+                attempt = _Running(self._call, target)
+                try:
+                    async with aclosing(self._ask(attempt, deadline, first_byte)) as events:
+                        async for event in events:
+                            yield event
+                except ProviderError as error:
+                    last = error
+                    log.warning(
+                        "provider failed: %s",
+                        error.reason,
+                        extra={
+                            "request": self._call.request_id,
+                            "model": target.model,
+                            "trouble": error.trouble.value,
+                        },
+                    )
+                    if attempt.text_bytes:
+                        circuit.failed()
+                        raise self._failure(error) from error
+                    if not error.trouble.repeatable:
+                        circuit.answered()
+                        break
+                    pause = self._pause(number, error, deadline)
+                    if pause is None:
+                        circuit.failed()
+                        break
+                    await self._rest(pause)
+                else:
+                    circuit.answered()
+                    return
+        raise self._failure(last)
+
+    async def _ask(
+        self, attempt: _Running, deadline: float, first_byte: float
+    ) -> AsyncGenerator[Piece | Finished, None]:
+        """One attempt, under its deadlines; always leaves its trace in `attempts`."""
+        started = time.monotonic()
+        limit = min(deadline, started + first_byte)
+        self.asked = True
+        outcome = "interrotta"
+        provider = self._providers[attempt.target.provider]
+        finished = False
+        try:
+            async with aclosing(provider.stream(self._call, attempt.target)) as events:
+                while True:
+                    try:
+                        async with asyncio.timeout(limit - time.monotonic()) as self._timeout:
+                            event = await anext(events, None)
+                    except TimeoutError:
+                        self._stop_if_cut()
+                        raise ProviderError(Trouble.TIMEOUT, "no answer within the deadline") from None
+                    limit = deadline
+                    if event is None:
+                        break
+                    attempt.note(event)
+                    if isinstance(event, Metered):
+                        continue
+                    finished = isinstance(event, Finished)
+                    if finished:
+                        outcome = "ok"
+                    yield event
+            _require_end(finished=finished)
+        except ProviderError as error:
+            outcome = error.trouble.value
+            raise
+        finally:
+            seconds = time.monotonic() - started
+            self.waited += seconds
+            self.attempts.append(self._attempt(attempt, outcome, seconds))
+
+    def _attempt(self, running: _Running, outcome: str, seconds: float) -> Attempt:
+        usage = running.consumed(cut=outcome != "ok")
+        price = self._price_of(running.target.provider, running.target.model)
+        billed = price is not None and usage != Usage()
+        return Attempt(
+            provider=running.target.provider,
+            model=running.target.model,
+            outcome=outcome,
+            usage=usage,
+            cost=price.cost_of(usage) if price and billed else 0,
+            prices=price.unit_for(usage.total_input) if price and billed else None,
+            duration_ms=round(seconds * 1000),
+        )
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait before the next attempt, unless the call is cut."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._cut.wait()
+        except TimeoutError:
+            return
+        self._stop_if_cut()
+
+    def _stop_if_cut(self) -> None:
+        if self._cut.is_set():
+            raise Failure(
+                PROVIDER_UNAVAILABLE, retry_after=DEFAULT_RETRY_AFTER, reason="cut at the drain limit"
+            )
+
+    def _circuit_closed(self, target: Target) -> bool:
+        return not self._circuits.of(target.provider, target.model).open
+
+    def _pause(self, number: int, error: ProviderError, deadline: float) -> float | None:
+        """Seconds to wait before the same model is asked again; None when the next choice is due."""
+        if number + 1 >= ATTEMPTS_PER_MODEL:
+            return None
+        pause = BACKOFF_SECONDS[number] * random.uniform(0.75, 1.25)  # noqa: S311 - jitter, not a secret
+        if error.retry_after is not None:
+            if error.retry_after > LONGEST_RETRY_AFTER_SECONDS:
+                return None
+            pause = max(error.retry_after, 0.0) or pause
+        return pause if time.monotonic() + pause < deadline else None
+
+    def _failure(self, error: ProviderError | None) -> Failure:
+        if error is None:
+            return Failure(
+                PROVIDER_UNAVAILABLE, retry_after=DEFAULT_RETRY_AFTER, reason="every circuit is open"
+            )
+        if error.trouble is Trouble.UNUSABLE:
+            return Failure(PROVIDER_ERROR, UNUSABLE_NOTE, reason=error.reason)
+        if not error.trouble.absent:
+            return Failure(PROVIDER_ERROR, reason=error.reason)
+        wait = math.ceil(error.retry_after) if error.retry_after else DEFAULT_RETRY_AFTER
+        return Failure(PROVIDER_UNAVAILABLE, retry_after=max(1, wait), reason=error.reason)
+
+
+def _require_end(*, finished: bool) -> None:
+    if not finished:
+        raise ProviderError(Trouble.FAULTY, "the provider's answer has no end")
+
+
+class _Running:
+    """What one attempt has shown of itself so far."""
+
+    def __init__(self, call: ModelCall, target: Target) -> None:
+        self._call = call
+        self.target = target
+        self.text_bytes = 0
+        self._metered = Usage()
+        self._stop: Stop | None = None
+
+    def note(self, event: Piece | Metered | Finished) -> None:
+        """Keep count of an event."""
+        if isinstance(event, Piece):
+            self.text_bytes += len(event.text.encode())
+        else:
+            self._metered = event.usage
+            if isinstance(event, Finished):
+                self._stop = event.stop
+
+    def consumed(self, *, cut: bool) -> Usage:
+        """What to bill: the provider's count; for a cut attempt at least what was seen of it."""
+        if not cut or not self.text_bytes:
+            return self._metered
+        generated = math.ceil(self.text_bytes / BYTES_PER_TOKEN)
+        usage = self._metered
+        if usage.total_input == 0:
+            usage = usage + Usage(input_tokens=estimated_input(self._call))
+        return usage + Usage(output_tokens=max(0, generated - usage.output_tokens))
+
+
+def estimated_input(call: ModelCall) -> int:
+    """Input tokens of a call, guessed from its length."""
+    characters = len(call.instructions.encode()) + len(call.parameters.encode())
+    characters += sum(len(turn.text.encode()) for turn in call.turns)
+    return math.ceil(characters / BYTES_PER_TOKEN)

@@ -1,0 +1,275 @@
+"""Telling an answer while writing down what it was: ledger, settlement, cache, conversation, whatever happens.
+
+A caller who hangs up is billed and recorded like any other; `Told` leaves only when the ledger's row is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from gateway.chain.admit import Admission, lost_record
+from gateway.chain.leases import Leases
+from gateway.chain.ledger import Durability, Ledger
+from gateway.chain.plan import Plan
+from gateway.chain.provide import Providing
+from gateway.chain.replay import pack, unpack
+from gateway.domain.calls import CallRecord, Outcome
+from gateway.domain.clock import Clock
+from gateway.domain.completion import Answer, Meta
+from gateway.domain.errors import PROVIDER_UNAVAILABLE, REFUSED, STORE_UNAVAILABLE, Failure
+from gateway.domain.events import Finished, Piece, Stop, Told
+from gateway.domain.usage import Usage
+from gateway.ports import Settlement
+from gateway.storage.calls import LedgerEntry
+from gateway.storage.conversations import ConversationPair
+
+SECONDS_PER_HOUR = 3_600
+
+
+class Recording:
+    """What one call leaves behind, and when."""
+
+    def __init__(self, ledger: Ledger, leases: Leases, now: Clock) -> None:
+        self._ledger = ledger
+        self._leases = leases
+        self._now = now
+        self._endings: set[asyncio.Task[Any]] = set()
+        self._running: set[Providing] = set()
+
+    def cut(self) -> None:
+        """End every call that runs: told as unavailable, recorded, billed for what came (the drain limit)."""
+        for providing in tuple(self._running):
+            providing.cut()
+
+    async def ended(self) -> None:
+        """Return when everything that ended has been written down."""
+        while self._endings:
+            await asyncio.wait(tuple(self._endings))
+
+    async def tell(
+        self, plan: Plan, admission: Admission, providing: Providing, began: float
+    ) -> AsyncGenerator[Piece | Told | None, None]:
+        """Tell the pieces and the answer; the first value is None, so that a primed sequence always ends recorded.
+
+        Raises:
+            Failure: The providers', a refusal (422), or 503 when a conversation could not be written.
+
+        """
+        call = _Call(plan, admission, providing, began)
+        ended = False
+        self._running.add(providing)
+        try:
+            yield None
+            finished: Finished | None = None
+            try:
+                async with aclosing(providing.events()) as events:
+                    async for event in events:
+                        if isinstance(event, Piece):
+                            call.pieces.append(event.text)
+                            yield event
+                        else:
+                            finished = event
+                finished = _required(finished)
+            except Failure as failure:
+                ended = True
+                await self._surely(self._fail(call, failure))
+                raise
+            ended = True
+            yield Told(await self._surely(self._succeed(call, finished)))
+        finally:
+            self._running.discard(providing)
+            if not ended:
+                await self._surely(self._interrupt(call))
+
+    async def cached(self, plan: Plan, admission: Admission, kept: bytes, began: float) -> Answer:
+        """Give a cached answer: it costs nothing, and has its row like any other."""
+        earlier = unpack(kept)
+        milliseconds = round((time.monotonic() - began) * 1000)
+        meta = Meta(
+            project=plan.scope.project.name,
+            recipe=plan.recipe.name,
+            provider=earlier.meta.provider,
+            model=earlier.meta.model,
+            duration_ms=milliseconds,
+            brain=earlier.meta.brain,
+            cached=True,
+            request_id=plan.scope.request_id,
+        )
+        answer = Answer(earlier.text, None, meta)
+        record = msgspec.structs.replace(
+            lost_record(plan),
+            outcome=Outcome.CACHE,
+            cost=0,
+            provider=meta.provider,
+            model=meta.model,
+            brain=meta.brain,
+            duration_ms=milliseconds,
+        )
+        await self._surely(self._close_cached(admission, record, answer))
+        return answer
+
+    async def _close_cached(self, admission: Admission, record: CallRecord, answer: Answer) -> None:
+        lease = admission.lease
+        await self._ledger.write(LedgerEntry(record=record, pair=None, reserved_in_database=False))
+        settlement = Settlement(
+            request=lease.request,
+            cost=0,
+            now=self._now().timestamp(),
+            answer=pack(answer) if lease.request.claim else None,
+        )
+        await self._leases.settle(lease, settlement)
+
+    async def _succeed(self, call: _Call, finished: Finished) -> Answer:
+        truncated = finished.stop is Stop.TRUNCATED
+        answer = call.answer(truncated=truncated)
+        pair = call.pair(self._now)
+        record = call.record(Outcome.OK, truncated=truncated)
+        durability = await self._ledger.write(call.entry(record, pair))
+        unwritten = pair is not None and durability is Durability.SPOOLED
+        cacheable = not truncated and answer.meta.fallback is None
+        kept = pack(answer) if call.claimed or call.plan.cache_key else None
+        await self._leases.settle(
+            call.admission.lease,
+            Settlement(
+                request=call.admission.lease.request,
+                cost=record.cost,
+                now=self._now().timestamp(),
+                answer=kept if call.claimed and not unwritten else None,
+                cached=kept if call.plan.cache_key and cacheable else None,
+                cache_seconds=call.plan.recipe.cache_hours * SECONDS_PER_HOUR,
+                generation=call.admission.generation,
+            ),
+        )
+        if unwritten:
+            raise Failure(
+                STORE_UNAVAILABLE, retry_after=5, reason="a conversation's pair could not be committed"
+            )
+        return answer
+
+    async def _fail(self, call: _Call, failure: Failure) -> None:
+        outcome = Outcome.REFUSED if failure.fault is REFUSED else Outcome.FAILED
+        await self._close(call, call.record(outcome, fault=failure.fault.code), None)
+
+    async def _interrupt(self, call: _Call) -> None:
+        pair = call.pair(self._now) if call.text else None
+        await self._close(call, call.record(Outcome.INTERRUPTED), pair)
+
+    async def _close(self, call: _Call, record: CallRecord, pair: ConversationPair | None) -> None:
+        await self._ledger.write(call.entry(record, pair))
+        if not call.providing.asked:
+            await self._leases.release(call.admission.lease)
+            return
+        settlement = Settlement(
+            request=call.admission.lease.request, cost=record.cost, now=self._now().timestamp()
+        )
+        await self._leases.settle(call.admission.lease, settlement)
+
+    async def _surely(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run to the end even if the caller's task is cancelled meanwhile."""
+        task = asyncio.ensure_future(work)
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+        return await asyncio.shield(task)
+
+
+def _required(finished: Finished | None) -> Finished:
+    if finished is None:
+        raise Failure(PROVIDER_UNAVAILABLE, reason="the providers' sequence had no end")
+    if finished.stop is Stop.REFUSED:
+        raise Failure(REFUSED)
+    return finished
+
+
+class _Call:
+    """The facts of one call, as they gather."""
+
+    def __init__(self, plan: Plan, admission: Admission, providing: Providing, began: float) -> None:
+        self.plan = plan
+        self.admission = admission
+        self.providing = providing
+        self.pieces: list[str] = []
+        self._began = began
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def claimed(self) -> bool:
+        return self.admission.lease.request.claim is not None
+
+    def answer(self, *, truncated: bool) -> Answer:
+        return Answer(
+            self.text,
+            self.plan.recalled.conversation,
+            answer_meta(self.plan, self.providing, self.milliseconds(), truncated=truncated),
+        )
+
+    def pair(self, now: Clock) -> ConversationPair | None:
+        plan = self.plan
+        conversation = plan.recalled.conversation
+        if conversation is None or not self.text:
+            return None
+        return ConversationPair(
+            project=plan.scope.project.name,
+            conversation=conversation,
+            request_id=plan.scope.request_id,
+            question=plan.request.content,
+            answer=self.text,
+            at=now(),
+        )
+
+    def entry(self, record: CallRecord, pair: ConversationPair | None) -> LedgerEntry:
+        return LedgerEntry(record=record, pair=pair, reserved_in_database=self.admission.lease.in_database)
+
+    def record(self, outcome: Outcome, *, fault: str | None = None, truncated: bool = False) -> CallRecord:
+        plan, providing, target = self.plan, self.providing, self.providing.target
+        attempts = tuple(providing.attempts)
+        return CallRecord(
+            request_id=plan.scope.request_id,
+            project=plan.scope.project.name,
+            day=plan.day,
+            started_at=plan.now,
+            recipe=plan.recipe.name,
+            recipe_version=plan.recipe.version,
+            outcome=outcome,
+            key_id=plan.scope.caller.key_id,
+            by=plan.scope.caller.by,
+            brain=target.brain,
+            provider=target.provider,
+            model=target.model,
+            fault=fault,
+            usage=sum((attempt.usage for attempt in attempts), Usage()),
+            cost=sum(attempt.cost for attempt in attempts),
+            attempts=attempts,
+            fallback=target.fallback,
+            truncated=truncated,
+            duration_ms=self.milliseconds(),
+            provider_ms=round(providing.waited * 1000),
+        )
+
+    def milliseconds(self) -> int:
+        return round((time.monotonic() - self._began) * 1000)
+
+
+def answer_meta(plan: Plan, providing: Providing, milliseconds: int, *, truncated: bool) -> Meta:
+    """What is said about an answer that a provider gave."""
+    target, attempts = providing.target, len(providing.attempts)
+    return Meta(
+        project=plan.scope.project.name,
+        recipe=plan.recipe.name,
+        provider=target.provider,
+        model=target.model,
+        duration_ms=milliseconds,
+        brain=target.brain,
+        truncated=truncated,
+        attempts=attempts if attempts > 1 else None,
+        fallback=target.fallback,
+        request_id=plan.scope.request_id,
+    )

@@ -1,0 +1,32 @@
+"""An earlier answer, told again: whole or in one piece, as the repeat asks."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gateway.domain.completion import Answer
+from gateway.domain.events import Events, Piece, Told
+
+_decoder = msgspec.json.Decoder(Answer)
+
+
+def pack(answer: Answer) -> bytes:
+    """Give the bytes an answer is kept as."""
+    return msgspec.json.encode(answer)
+
+
+def unpack(kept: bytes) -> Answer:
+    """Read an answer kept by `pack`."""
+    return _decoder.decode(kept)
+
+
+def as_repeat(answer: Answer) -> Answer:
+    """The answer of a repeat under an Idempotency-Key: identical, but marked."""
+    return msgspec.structs.replace(answer, meta=msgspec.structs.replace(answer.meta, replayed=True))
+
+
+async def replay(answer: Answer) -> Events:
+    """Tell it: nothing is pretended about pieces that there are not."""
+    if answer.text:
+        yield Piece(answer.text)
+    yield Told(answer)

@@ -1,0 +1,83 @@
+"""The assembled parts, and their common life: started together, drained and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from gateway.chain.answer import Chain
+from gateway.chain.current import Current
+from gateway.chain.ledger import Ledger
+from gateway.chain.record import Recording
+from gateway.chain.upkeep import Upkeep
+from gateway.domain.errors import StoreAwayError
+from gateway.ports import Gate
+from gateway.storage.database import Database
+
+READY_SECONDS = 3.0
+
+log = logging.getLogger(__name__)
+
+
+class Core(msgspec.Struct, kw_only=True):
+    """Everything a front door needs, already put together.
+
+    Attributes:
+        openers: Awaited in turn at the start (the transport, warm providers, the installation's rows).
+        closers: Awaited in turn at the end.
+        drain_seconds: How long calls in flight may go on after the server was asked to stop.
+
+    """
+
+    chain: Chain
+    current: Current
+    recording: Recording
+    ledger: Ledger
+    upkeep: Upkeep
+    database: Database
+    gate: Gate
+    openers: tuple[Callable[[], Awaitable[None]], ...]
+    closers: tuple[Callable[[], Awaitable[None]], ...]
+    drain_seconds: float
+    draining: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to live; a store that is away does not prevent it."""
+        for opened in self.openers:
+            await opened()
+        await self.upkeep.start()
+
+    def drain(self) -> None:
+        """The server goes down: calls that still run at the limit are cut, told and billed."""
+        if self.draining is None:
+            self.draining = asyncio.ensure_future(self._cut_later())
+
+    async def stop(self) -> None:
+        """Write down what ended, flush the ledger, let go of everything."""
+        if self.draining is not None:
+            self.draining.cancel()
+        await self.recording.ended()
+        await self.ledger.drained()
+        await self.upkeep.stop()
+        for close in self.closers:
+            await close()
+
+    async def ready(self) -> bool:
+        """Whether every store answers."""
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await self.database.ping()
+                await self.gate.ping()
+        except (StoreAwayError, TimeoutError) as error:
+            log.warning("not ready: %s", error or "a store does not answer in time")
+            return False
+        return True
+
+    async def _cut_later(self) -> None:
+        await asyncio.sleep(self.drain_seconds)
+        while True:
+            self.recording.cut()
+            await asyncio.sleep(1)

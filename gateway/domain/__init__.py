@@ -1,0 +1,1 @@
+"""The nouns of the gateway: values without input, output or clocks. Everything else may import them."""

@@ -1,0 +1,97 @@
+"""A call on its way to a provider, and the row that the ledger keeps of it."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from enum import StrEnum
+
+import msgspec
+
+from gateway.domain.completion import Shape, Turn
+from gateway.domain.usage import UnitPrice, Usage
+
+
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A prepared call: everything a provider needs but the model.
+
+    Attributes:
+        instructions: The recipe's text, stable over calls.
+        parameters: Sentences that depend on this request's extras; empty when there are none.
+        turns: The conversation so far and the content, oldest first; the last is the caller's.
+        answer_tokens: Limit of the answer, without what the model may think.
+        watched: Somebody wants the pieces as they come; else the provider is asked for the whole at once.
+        request_id: For the log.
+
+    """
+
+    request_id: str
+    instructions: str
+    parameters: str = ""
+    turns: tuple[Turn, ...]
+    answer_tokens: int
+    shape: Shape | None = None
+    watched: bool = False
+
+
+class Outcome(StrEnum):
+    """How a call ended, in the ledger's words."""
+
+    OK = "ok"
+    CACHE = "cache"
+    REFUSED = "rifiutata"
+    INTERRUPTED = "interrotta"
+    FAILED = "errore"
+    LOST = "persa"
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One time a provider was asked.
+
+    Attributes:
+        outcome: `ok`, or the kind of the provider's failure.
+        cost: Micro-dollars.
+        prices: The unit prices the cost was reckoned with; None when nothing was consumed.
+
+    """
+
+    provider: str
+    model: str
+    outcome: str
+    usage: Usage = Usage()
+    cost: int = 0
+    prices: UnitPrice | None = None
+    duration_ms: int = 0
+
+
+class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the ledger: never a content, a key or an answer.
+
+    Attributes:
+        day: The project's day (in the configured time zone) that pays for it.
+        fault: Code of the error the caller got, if any.
+        cost: Micro-dollars over all attempts.
+        key_id, by: Which key, or which front door or operator, asked.
+        provider_ms: Time spent waiting for providers.
+
+    """
+
+    request_id: str
+    project: str
+    day: date
+    started_at: datetime
+    recipe: str
+    recipe_version: int
+    outcome: Outcome
+    key_id: int | None = None
+    by: str | None = None
+    brain: str = ""
+    provider: str = ""
+    model: str = ""
+    fault: str | None = None
+    usage: Usage = Usage()
+    cost: int = 0
+    attempts: tuple[Attempt, ...] = ()
+    fallback: str | None = None
+    truncated: bool = False
+    duration_ms: int = 0
+    provider_ms: int = 0

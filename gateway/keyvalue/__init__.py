@@ -1,0 +1,1 @@
+"""The gate's two implementations: one file on this machine, and Redis."""

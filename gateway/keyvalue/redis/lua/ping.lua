@@ -1,0 +1,2 @@
+-- The server's time.
+return exact(server_time())

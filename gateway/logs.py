@@ -1,0 +1,60 @@
+"""Logging as operators want it: one line a record, readable on a terminal, JSON elsewhere; never contents or keys."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from typing_extensions import override
+
+_FIELDS = ("request", "route", "status", "ms", "model", "trouble", "code")
+"""What a record may carry besides its message."""
+
+
+class JsonLines(logging.Formatter):
+    """A JSON object per record."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update((name, getattr(record, name)) for name in _FIELDS if hasattr(record, name))
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()
+
+
+class TextLines(logging.Formatter):
+    """Time, level, message, then what the record carries."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        carried = "".join(f" {name}={getattr(record, name)}" for name in _FIELDS if hasattr(record, name))
+        line = f"{at} {record.levelname.lower():7} {record.getMessage()}{carried}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def logging_configuration(style: str) -> dict[str, Any]:
+    """Give the configuration for `logging.config.dictConfig`; `style` is `text` or `json`."""
+    formatter = "gateway.logs.JsonLines" if style == "json" else "gateway.logs.TextLines"
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"lines": {"()": formatter}},
+        "handlers": {
+            "stderr": {"class": "logging.StreamHandler", "formatter": "lines", "stream": "ext://sys.stderr"}
+        },
+        "root": {"level": "WARNING", "handlers": ["stderr"]},
+        "loggers": {
+            "gateway": {"level": "INFO"},
+            "_granian": {"level": "WARNING"},
+            "granian.access": {"level": "WARNING"},
+        },
+    }

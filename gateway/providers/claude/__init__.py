@@ -1,0 +1,5 @@
+"""Claude, through Anthropic's Messages API."""
+
+from gateway.providers.claude.adapter import Claude
+
+__all__ = ["Claude"]

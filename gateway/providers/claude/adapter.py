@@ -1,0 +1,84 @@
+"""Claude behind the port: one attempt per `stream`, asked over the shared transport as Anthropic's SDK would ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.providers import failures
+from gateway.providers.asking import ask
+from gateway.providers.claude.events import ClaudeReader
+from gateway.providers.claude.request import message_request
+from gateway.providers.shapes import form_of
+from gateway.providers.upstream import Upstream
+
+if TYPE_CHECKING:
+    import httpx2
+    from anthropic import AsyncAnthropic
+
+    from gateway.domain.calls import ModelCall
+    from gateway.domain.catalog import Target
+    from gateway.domain.events import ProviderEvents
+    from gateway.providers.transport import Transport
+
+_PATH = "/v1/messages"
+_encode = msgspec.json.Encoder().encode
+
+
+class Claude:
+    """Anthropic's models.
+
+    Args:
+        transport: Shared by all providers; opened and closed by who made it.
+        key: `ANTHROPIC_API_KEY`; nothing else in the environment or on the disk is used instead.
+        base_url: `ANTHROPIC_BASE_URL`; None is the SDK's choice.
+
+    """
+
+    name = "claude"
+
+    def __init__(self, transport: Transport, key: str | None, base_url: str | None = None) -> None:
+        self._transport = transport
+        self._base_url = base_url or None
+        self._upstream: Upstream[AsyncAnthropic] = Upstream("ANTHROPIC", key, self._make, _send_nothing)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a usable key is configured."""
+        return self._upstream.ready
+
+    async def warm(self) -> None:
+        """Load the SDK now, in a thread, so that the first call doesn't wait for it; without a key there is no need."""
+        if self.ready:
+            await self._upstream.outgoing()
+
+    def stream(self, call: ModelCall, target: Target) -> ProviderEvents:
+        """Ask once."""
+        form = form_of(call.shape)
+        body = _encode(message_request(call, target, form))
+        return ask(self._transport, self._upstream, body, ClaudeReader(form), streamed=call.watched)
+
+    def _make(self, key: str) -> AsyncAnthropic:
+        import httpx2  # noqa: PLC0415 - slow; see Upstream
+        from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - likewise
+
+        try:
+            return AsyncAnthropic(
+                api_key=key,
+                base_url=self._base_url,
+                max_retries=0,
+                # The chain keeps the deadlines; this one is the SDK's for what is asked through it.
+                timeout=httpx2.Timeout(300.0, connect=5.0),
+                http_client=self._transport.sdk_client(DefaultAioHttpClient),
+                open_telemetry=False,
+            )
+        except httpx2.InvalidURL:
+            pass
+        raise failures.bad_address("ANTHROPIC_BASE_URL")
+
+
+async def _send_nothing(sdk: AsyncAnthropic, client: httpx2.AsyncClient) -> object:
+    import httpx2  # noqa: PLC0415 - imported by the SDK already
+
+    return await sdk.with_options(http_client=client).post(_PATH, body={}, cast_to=httpx2.Response)

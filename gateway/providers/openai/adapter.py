@@ -1,0 +1,83 @@
+"""OpenAI behind the port: one attempt per `stream`, asked over the shared transport as OpenAI's SDK would ask."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gateway.providers import failures
+from gateway.providers.asking import ask
+from gateway.providers.openai.events import OpenAIReader
+from gateway.providers.openai.request import chat_request
+from gateway.providers.shapes import form_of
+from gateway.providers.upstream import Upstream
+
+if TYPE_CHECKING:
+    import httpx2
+    from openai import AsyncOpenAI
+
+    from gateway.domain.calls import ModelCall
+    from gateway.domain.catalog import Target
+    from gateway.domain.events import ProviderEvents
+    from gateway.providers.transport import Transport
+
+_PATH = "/chat/completions"
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenAI:
+    """OpenAI's models, or those of a server that speaks like it.
+
+    Args:
+        transport: Shared by all providers; opened and closed by who made it.
+        key: `OPENAI_API_KEY`; nothing else is used instead.
+        base_url: `OPENAI_BASE_URL`, with its `/v1`; None is the SDK's choice.
+
+    """
+
+    name = "openai"
+
+    def __init__(self, transport: Transport, key: str | None, base_url: str | None = None) -> None:
+        self._transport = transport
+        self._base_url = base_url or None
+        self._upstream: Upstream[AsyncOpenAI] = Upstream("OPENAI", key, self._make, _send_nothing)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a usable key is configured."""
+        return self._upstream.ready
+
+    async def warm(self) -> None:
+        """Load the SDK now, in a thread, so that the first call doesn't wait for it; without a key there is no need."""
+        if self.ready:
+            await self._upstream.outgoing()
+
+    def stream(self, call: ModelCall, target: Target) -> ProviderEvents:
+        """Ask once."""
+        form = form_of(call.shape)
+        body = _encode(chat_request(call, target, form))
+        return ask(self._transport, self._upstream, body, OpenAIReader(form), streamed=call.watched)
+
+    def _make(self, key: str) -> AsyncOpenAI:
+        import httpx2  # noqa: PLC0415 - slow; see Upstream
+        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - likewise
+
+        try:
+            return AsyncOpenAI(
+                api_key=key,
+                base_url=self._base_url,
+                max_retries=0,
+                # The chain keeps the deadlines; this one is the SDK's for what is asked through it.
+                timeout=httpx2.Timeout(300.0, connect=5.0),
+                http_client=self._transport.sdk_client(DefaultAioHttpClient),
+            )
+        except httpx2.InvalidURL:
+            pass
+        raise failures.bad_address("OPENAI_BASE_URL")
+
+
+async def _send_nothing(sdk: AsyncOpenAI, client: httpx2.AsyncClient) -> object:
+    import httpx2  # noqa: PLC0415 - imported by the SDK already
+
+    return await sdk.with_options(http_client=client).post(_PATH, body={}, cast_to=httpx2.Response)

@@ -1,0 +1,107 @@
+"""The provider `prova` behind the port: it is always there, reaches nobody, and does what the trigger words say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from gateway.domain.events import Finished, Metered, Piece, Stop
+from gateway.domain.sandbox import triggers
+from gateway.ports import ProviderError, Trouble
+from gateway.providers import failures
+from gateway.providers.sandbox.answers import (
+    CHARACTERS_PER_TOKEN,
+    answer_text,
+    half_of,
+    pieces_of,
+    shaped_text,
+    usage_of,
+)
+
+if TYPE_CHECKING:
+    from gateway.domain.calls import ModelCall
+    from gateway.domain.catalog import Target
+    from gateway.domain.events import ProviderEvents
+    from gateway.domain.sandbox import Triggers
+
+REFUSED = "richiesta_rifiutata"
+REJECTED = "errore_ai"
+AWAY = "ai_non_disponibile"
+TRUNCATED = "troncata"
+_GIVE_UP_SECONDS = 3_600.0
+"""A wait so long that nobody waits: the caller gets the error at once."""
+_MOST_COUNTED_REQUESTS = 1_000
+
+
+class Sandbox:
+    """Answers without a model."""
+
+    name = "prova"
+
+    def __init__(self) -> None:
+        self._failed: OrderedDict[str, int] = OrderedDict()
+        """How many attempts of a request have failed so far; the oldest requests are forgotten."""
+
+    @property
+    def ready(self) -> bool:
+        """Always: it needs no key."""
+        return True
+
+    async def stream(self, call: ModelCall, target: Target) -> ProviderEvents:  # noqa: ARG002 - every model is alike here
+        """Ask once.
+
+        Raises:
+            ProviderError: The text asks for it.
+
+        """
+        wanted = triggers(call.turns[-1].text)
+        if wanted.silence:
+            await asyncio.sleep(wanted.silence)
+        self._fail_if_wanted(call, wanted)
+        usage = usage_of(call, "", wanted)
+        yield Metered(usage)
+        if REFUSED in wanted.codes:
+            yield Finished(Stop.REFUSED, usage)
+            return
+        pieces, stop = _answer(call, wanted)
+        text = "".join(pieces)
+        for number, piece in enumerate(pieces if call.watched else (text,)):
+            # Who gets the answer in one piece gets none of one that is cut.
+            if wanted.cut_after is not None and (number >= wanted.cut_after or not call.watched):
+                break
+            yield Piece(piece)
+        if wanted.cut_after is not None:
+            raise ProviderError(Trouble.UNREACHABLE, "cut, as the text wants")
+        yield Finished(stop, usage_of(call, text, wanted))
+
+    def _fail_if_wanted(self, call: ModelCall, wanted: Triggers) -> None:
+        if AWAY in wanted.codes:
+            raise ProviderError(
+                Trouble.OVERLOADED, "overloaded, as the text wants", status=529, retry_after=_GIVE_UP_SECONDS
+            )
+        if REJECTED in wanted.codes:
+            raise ProviderError(Trouble.REJECTED, "refused with status 400, as the text wants", status=400)
+        failed = self._failed.pop(call.request_id, 0)
+        if failed >= wanted.failing_attempts:
+            return
+        self._failed[call.request_id] = failed + 1
+        if len(self._failed) > _MOST_COUNTED_REQUESTS:
+            self._failed.popitem(last=False)
+        raise failures.faulty(
+            f"attempt {failed + 1} of {wanted.failing_attempts} that fail, as the text wants"
+        )
+
+
+def _answer(call: ModelCall, wanted: Triggers) -> tuple[list[str], Stop]:
+    """Give the answer in pieces, and whether it is whole: nobody writes more than the call's tokens."""
+    if call.shape is not None:
+        if TRUNCATED in wanted.codes:
+            raise ProviderError(Trouble.UNUSABLE, "a forced shape cut by the token limit, as the text wants")
+        return [shaped_text(call.shape, call.turns[-1].text)], Stop.END
+    text = answer_text(call)
+    limit = call.answer_tokens * CHARACTERS_PER_TOKEN
+    if wanted.pieces is None and len(text) > limit:
+        return pieces_of(text[:limit], None), Stop.TRUNCATED
+    pieces = pieces_of(text, wanted.pieces)
+    return (half_of(pieces), Stop.TRUNCATED) if TRUNCATED in wanted.codes else (pieces, Stop.END)

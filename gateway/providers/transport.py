@@ -1,0 +1,279 @@
+"""The one HTTP client under all providers: bytes out, bytes back, every failure a `ProviderError`.
+
+It follows no redirect, caps no connections, reads no more than it says, and closing a reply closes its connection
+at once. The hot calls go over its own aiohttp session; whatever is asked through an SDK shares one client too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import io
+import threading
+import time
+import weakref
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+import aiohttp
+import msgspec
+from aiohttp.http_exceptions import HttpProcessingError
+from typing_extensions import override
+from yarl import URL
+
+from gateway.providers import failures
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+    from typing import Any
+
+    import httpx2
+    from aiohttp.client_proto import ResponseHandler
+
+CONNECT_SECONDS = 5.0
+MOST_ANSWER_BYTES = 32 * 1024 * 1024
+MOST_ERROR_BYTES = 64 * 1024
+_ERROR_BODY_SECONDS = 5.0
+_IDLE_SECONDS = 30.0
+"""How long an unused connection is kept."""
+_STALE_AFTER_SECONDS = 1.0
+"""No server closes a connection for having been idle before."""
+_STALE_WITHIN_SECONDS = 2.0
+"""A connection that the server had closed fails sooner than this; later it is a cut like any other."""
+_LINGER_SECONDS = 1.0
+"""How long the last bytes of a complete answer are waited for, so that its connection can be used again."""
+_MOST_HEADER_BYTES = 64 * 1024
+_LARGE_BODY_BYTES = 1024 * 1024
+"""Beyond, a body is written in parts: handed over whole it would hold up the event loop."""
+
+_used_before: ContextVar[float] = ContextVar("_used_before", default=0.0)
+"""How many seconds ago the connection that this task was given was used last; zero for a new one."""
+
+
+class Outgoing(msgspec.Struct, frozen=True, eq=False):
+    """Where a provider is asked, and with which headers. Never printed: the key is among them."""
+
+    url: URL
+    headers: dict[str, str]
+    proxy: str | None = None
+
+    @override
+    def __repr__(self) -> str:
+        return "Outgoing(…)"
+
+
+class Transport:
+    """Owns every connection to the providers; `open` it in the running loop, `aclose` it once at the end."""
+
+    def __init__(self, *, connect_seconds: float = CONNECT_SECONDS) -> None:
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, connect=connect_seconds, sock_connect=connect_seconds
+        )
+        self._session: aiohttp.ClientSession | None = None
+        self._sdk_client: httpx2.AsyncClient | None = None
+        self._sdk_lock = threading.Lock()
+        self._lingering: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Make the session; certificates are read in a thread."""
+        tls = await asyncio.to_thread(_tls)
+        self._session = aiohttp.ClientSession(
+            connector=_Connector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=tls),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=self._timeout,
+            max_line_size=_MOST_HEADER_BYTES,
+            max_field_size=_MOST_HEADER_BYTES,
+        )
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for task in self._lingering:
+            task.cancel()
+        await asyncio.gather(*self._lingering, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+        if self._sdk_client is not None:
+            await self._sdk_client.aclose()
+
+    def sdk_client(self, make: Callable[..., httpx2.AsyncClient]) -> httpx2.AsyncClient:
+        """Give the HTTP client that both SDKs share, made by the first that asks (any thread may).
+
+        Args:
+            make: An SDK's `DefaultAioHttpClient`.
+
+        """
+        import httpx2  # noqa: PLC0415 - known to be imported by an SDK already, and slow before that
+
+        with self._sdk_lock:
+            if self._sdk_client is None:
+                # None would mean aiohttp's own cap of 100; zero is none.
+                limits = httpx2.Limits(max_connections=0, keepalive_expiry=_IDLE_SECONDS)
+                self._sdk_client = make(limits=limits, follow_redirects=False, verify=_tls())
+            return self._sdk_client
+
+    async def post(self, outgoing: Outgoing, body: bytes) -> Reply:
+        """Send a JSON body and wait for the head of a 2xx reply.
+
+        Raises:
+            ProviderError: There was no reply, or one of another status.
+
+        """
+        response = await self._send(outgoing, body)
+        if 200 <= response.status < 300:
+            return Reply(response, self)
+        try:
+            start = await _error_body(response)
+        finally:
+            response.close()
+        raise failures.of_status(response.status, response.headers, start)
+
+    async def _send(self, outgoing: Outgoing, body: bytes) -> aiohttp.ClientResponse:
+        started = time.monotonic()
+        result = await self._try_to_send(outgoing, body)
+        if isinstance(result, aiohttp.ClientResponse):
+            return result
+        if _is_stale(result, started):
+            # The server had closed the kept connection before it could read the request: nobody was asked yet.
+            result = await self._try_to_send(outgoing, body)
+            if isinstance(result, aiohttp.ClientResponse):
+                return result
+        # Raised here and not where it was caught: aiohttp's exceptions hold the headers, and the key with them.
+        raise failures.of_connection(result)
+
+    async def _try_to_send(
+        self, outgoing: Outgoing, body: bytes
+    ) -> aiohttp.ClientResponse | aiohttp.ClientError | OSError:
+        if self._session is None:
+            raise RuntimeError("the transport is not open")
+        _used_before.set(0.0)
+        try:
+            return await self._session.request(
+                "POST",
+                outgoing.url,
+                data=body if len(body) < _LARGE_BODY_BYTES else io.BytesIO(body),
+                headers=outgoing.headers,
+                proxy=outgoing.proxy,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            return error
+
+    def linger(self, response: aiohttp.ClientResponse) -> None:
+        """Wait in the background for the end of an answer that is complete."""
+        task = asyncio.create_task(_linger(response))
+        self._lingering.add(task)
+        task.add_done_callback(self._lingering.discard)
+
+
+class Reply:
+    """A 2xx reply whose body is still to be read."""
+
+    def __init__(self, response: aiohttp.ClientResponse, transport: Transport) -> None:
+        self._response = response
+        self._transport = transport
+        self._left = MOST_ANSWER_BYTES
+
+    async def some(self) -> bytes:
+        """Give what has arrived, waiting for something; empty at the end.
+
+        Raises:
+            ProviderError: The connection was cut, or the answer is too long.
+
+        """
+        try:
+            chunk = await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as error:
+            failure = failures.of_connection(error)
+        except HttpProcessingError as error:
+            failure = failures.faulty(f"the body can't be read ({type(error).__name__})")
+        else:
+            self._left -= len(chunk)
+            if self._left < 0:
+                raise failures.faulty(f"the answer is longer than {MOST_ANSWER_BYTES} bytes")
+            return chunk
+        raise failure
+
+    async def whole(self) -> bytes:
+        """Give the whole body.
+
+        Raises:
+            ProviderError: As `some`.
+
+        """
+        body = await self.some()
+        if not self._response.content.at_eof():
+            parts = [body]
+            while part := await self.some():
+                parts.append(part)
+            body = b"".join(parts)
+        return body
+
+    def close(self, *, complete: bool) -> None:
+        """Let go: a complete answer's connection is kept for the next call, any other is closed at once."""
+        if complete and not self._response.closed:
+            self._transport.linger(self._response)
+        else:
+            self._response.close()
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Notes when a connection it hands out was used last."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._handed_out: weakref.WeakKeyDictionary[ResponseHandler, float] = weakref.WeakKeyDictionary()
+
+    @override
+    async def connect(self, *request: Any, **more: Any) -> Any:
+        connection = await super().connect(*request, **more)
+        protocol = connection.protocol
+        if protocol is not None:
+            now = time.monotonic()
+            _used_before.set(now - self._handed_out.get(protocol, now))
+            self._handed_out[protocol] = now
+        return connection
+
+
+def _is_stale(error: aiohttp.ClientError | OSError, started: float) -> bool:
+    """Whether a kept connection turned out to be closed: nothing was answered, and nobody has read the request."""
+    if _used_before.get() < _STALE_AFTER_SECONDS or time.monotonic() - started > _STALE_WITHIN_SECONDS:
+        return False
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        # Anything but the default text is the beginning of an answer.
+        return isinstance(error.message, str)
+    return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
+
+
+async def _error_body(response: aiohttp.ClientResponse) -> bytes:
+    """Read the beginning of an error body; one that doesn't come or can't be read is as good as empty."""
+    body = b""
+    try:
+        async with asyncio.timeout(_ERROR_BODY_SECONDS):
+            while left := MOST_ERROR_BYTES - len(body):
+                chunk = await response.content.read(left)
+                if not chunk:
+                    break
+                body += chunk
+    except (aiohttp.ClientError, HttpProcessingError, OSError):  # TimeoutError is an OSError
+        pass
+    return body
+
+
+async def _linger(response: aiohttp.ClientResponse) -> None:
+    try:
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while await response.content.readany():
+                pass
+    except (aiohttp.ClientError, HttpProcessingError, OSError):
+        pass
+    finally:
+        response.close()
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Make the TLS settings the SDKs use, certificates included."""
+    import httpx2  # noqa: PLC0415 - slow; the start has this done in a thread
+
+    return httpx2.create_ssl_context()

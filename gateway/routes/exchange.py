@@ -1,0 +1,183 @@
+"""One HTTP exchange on bare ASGI: headers and body in, one reply out, each within its limits.
+
+The addresses on the hot path are ASGI handlers: they need the order of checks of the contract (the key before the
+body), bodies bounded while they arrive, and streams that notice a caller who leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+from gateway.domain.errors import (
+    BODY_TOO_SLOW,
+    CONTENT_TOO_LARGE,
+    METHOD_NOT_ALLOWED,
+    STORE_UNAVAILABLE,
+    UNAUTHORIZED,
+    Failure,
+)
+from gateway.wire.replies import encode_failure
+
+ONE_KIB = 1024
+ONE_MIB = 1024 * ONE_KIB
+BODY_SECONDS = 60.0
+BODIES_IN_FLIGHT = 512 * ONE_MIB
+FULL_RETRY_AFTER = 5
+
+JSON = (b"content-type", b"application/json")
+
+
+class CallerLeft(Exception):  # noqa: N818 - an event, not an error
+    """The caller closed the connection before the request was whole."""
+
+
+class BodyBudget:
+    """Bytes of bodies held by this worker, all exchanges together."""
+
+    def __init__(self, limit: int = BODIES_IN_FLIGHT) -> None:
+        self._limit = limit
+        self.held = 0
+
+    def take(self, size: int) -> None:
+        """Hold so many bytes more.
+
+        Raises:
+            Failure: 503, when the worker holds too many already.
+
+        """
+        if self.held + size > self._limit:
+            raise Failure(
+                STORE_UNAVAILABLE, retry_after=FULL_RETRY_AFTER, reason="too many bytes of bodies in flight"
+            )
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        """Let go of so many bytes."""
+        self.held -= size
+
+
+def new_request_id() -> str:
+    """Make a request id: time first, so that ledgers grow at their end, then 64 random bits."""
+    return f"req_{int(time.time() * 1000):011x}{os.urandom(8).hex()}"
+
+
+class Exchange:
+    """One request and its reply. Use as a context manager: leaving it gives the body's bytes back."""
+
+    def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any, bodies: BodyBudget) -> None:
+        self.method: str = scope["method"]
+        self.query: bytes = scope.get("query_string", b"")
+        self.request_id = new_request_id()
+        self.arrived = time.monotonic()
+        self.status = 0
+        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._receive = receive
+        self._send = send
+        self._bodies = bodies
+        self._held = 0
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give back what the body held."""
+        self._bodies.give_back(self._held)
+        self._held = 0
+
+    def header_values(self, name: bytes) -> list[str]:
+        """All values of a header (lower-case name), as sent."""
+        return [value.decode("latin-1") for key, value in self._headers if key.lower() == name]
+
+    def require_method(self, *allowed: str) -> None:
+        """Refuse other methods with 405."""
+        if self.method not in allowed:
+            raise Failure(METHOD_NOT_ALLOWED, f"Questo indirizzo accetta solo {', '.join(allowed)}.")
+
+    def require_declared_size(self, limit: int) -> None:
+        """Refuse a body that says itself that it is too large, before anything of it is read."""
+        for value in self.header_values(b"content-length"):
+            if value.isdecimal() and (len(value) > 15 or int(value) > limit):
+                raise _too_large(limit)
+
+    def project_key(self) -> str:
+        """The one X-Pepper-Key header.
+
+        Raises:
+            Failure: 401, when there is none or more than one.
+
+        """
+        keys = self.header_values(b"x-pepper-key")
+        if len(keys) != 1 or not keys[0]:
+            raise Failure(UNAUTHORIZED)
+        return keys[0]
+
+    async def body(self, limit: int) -> bytes:
+        """Read the body: at most `limit` bytes, within 60 seconds.
+
+        Raises:
+            Failure: 413, 408, or 503 when the worker holds too many bodies.
+            CallerLeft: The connection closed before the end.
+
+        """
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise CallerLeft
+                    chunk = message.get("body", b"")
+                    size += len(chunk)
+                    if size > limit:
+                        raise _too_large(limit)
+                    self._bodies.take(len(chunk))
+                    self._held += len(chunk)
+                    chunks.append(chunk)
+                    if not message.get("more_body", False):
+                        return b"".join(chunks)
+        except TimeoutError:
+            raise Failure(BODY_TOO_SLOW) from None
+
+    async def gone(self) -> None:
+        """Return when the caller has closed the connection."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def reply(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+        """Send a whole reply; a HEAD gets the headers alone."""
+        await self.start(status, JSON, (b"content-length", str(len(body)).encode()), *headers)
+        await self.send_body(b"" if self.method == "HEAD" else body, more=False)
+
+    async def fail(self, failure: Failure, *, allow: str | None = None) -> None:
+        """Send an error reply."""
+        headers = []
+        if failure.retry_after is not None:
+            headers.append((b"retry-after", str(failure.retry_after).encode()))
+        if allow is not None:
+            headers.append((b"allow", allow.encode()))
+        await self.reply(failure.fault.status, encode_failure(failure), *headers)
+
+    async def start(self, status: int, *headers: tuple[bytes, bytes]) -> None:
+        """Send status and headers."""
+        self.status = status
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [*headers, (b"x-request-id", self.request_id.encode())],
+            }
+        )
+
+    async def send_body(self, body: bytes, *, more: bool) -> None:
+        """Send a part of the body; waits while the caller reads slowly."""
+        await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _too_large(limit: int) -> Failure:
+    return Failure(CONTENT_TOO_LARGE, f"Il corpo della richiesta supera {limit // ONE_KIB} KiB.")

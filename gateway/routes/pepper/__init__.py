@@ -1,0 +1,1 @@
+"""The partners' front door: the Italian contract over HTTP."""

@@ -1,0 +1,238 @@
+"""The ledger: every call's row written once, and the day's spending that follows from the rows, in one transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import insert, select, tuple_
+from sqlalchemy.exc import IntegrityError
+
+from gateway.domain.calls import CallRecord, Outcome
+from gateway.domain.usage import Usage
+from gateway.storage import reservations, schema
+from gateway.storage.conversations import ConversationPair, append_pair
+from gateway.storage.database import transact
+from gateway.storage.reservations import Held, RefusedError, Reservation, Reserved, Spent
+from gateway.storage.upserts import insert_adding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sqlalchemy import RowMapping
+    from sqlalchemy.ext.asyncio import AsyncConnection
+
+    from gateway.storage.database import Database
+
+RESERVATION_SECONDS = 60.0
+"""Lease of a reservation in the database."""
+ORPHAN_SECONDS = 60.0
+"""So long an orphan belongs to whoever took it."""
+
+
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is written when a call has ended.
+
+    Attributes:
+        pair: The conversation's pair that is written in the same transaction.
+        reserved_in_database: Its reservation is (or may be) in the database and ends with this.
+
+    """
+
+    record: CallRecord
+    pair: ConversationPair | None = None
+    reserved_in_database: bool = False
+
+
+class Calls:
+    """Ledger, spending and reservations in the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._held = database.hold()
+
+    async def close(self) -> None:
+        """Give the held connection back."""
+        await self._held.close()
+
+    # --- the ledger -------------------------------------------------------------------------------------------------
+
+    async def commit(self, entries: Sequence[LedgerEntry], *, again: bool = False) -> int:
+        """Write rows, spending, pairs and the ends of reservations in one transaction; gives how many rows were new.
+
+        A request id that is in the ledger already changes nothing but that its reservation ends, so that a commit
+        whose answer was lost may be repeated; with `again` this is looked up first instead of found out.
+
+        Raises:
+            StoreAwayError: Written or not: repeat with `again`.
+
+        """
+        unique = list({entry.record.request_id: entry for entry in reversed(entries)}.values())
+        unique.reverse()
+        if not unique:
+            return 0
+
+        async def work(connection: AsyncConnection) -> int:
+            fresh = await self._fresh(connection, unique) if again else unique
+            await _write(connection, fresh, unique)
+            return len(fresh)
+
+        for _ in range(3):
+            try:
+                return await transact(self._held.begin, work)
+            except IntegrityError:
+                # Some are there: from a lost answer, or another process imports the same.
+                again = True
+        return await transact(self._held.begin, work)
+
+    async def find_call(self, project: str, request_id: str) -> CallRecord | None:
+        """Give a project's ledger row."""
+        table = schema.calls
+        query = select(table).where(table.c.project == project, table.c.request_id == request_id)
+        async with self._database.connect() as connection:
+            row = (await connection.execute(query)).mappings().one_or_none()
+            return None if row is None else _read_call(row)
+
+    async def recent_calls(self, project: str | None = None, limit: int = 100) -> Sequence[CallRecord]:
+        """Give the newest rows, newest first: a project's, or (for operators) all."""
+        table = schema.calls
+        if project is None:
+            query = select(table).order_by(table.c.started_at.desc())
+        else:
+            query = select(table).where(table.c.project == project)
+            query = query.order_by(table.c.day.desc(), table.c.started_at.desc())
+        async with self._database.connect() as connection:
+            rows = await connection.execute(query.limit(limit))
+            return tuple(_read_call(row) for row in rows.mappings())
+
+    # --- spending ---------------------------------------------------------------------------------------------------
+
+    async def spent(self, project: str, day: date) -> int:
+        """Micro-dollars of a project's day: settled, and held or spent by batches."""
+        return (await self.spent_many([(project, day)]))[project, day]
+
+    async def spent_many(self, days: Iterable[tuple[str, date]]) -> Mapping[tuple[str, date], int]:
+        """`spent` of several days in one reading; a day without spending is 0."""
+        wanted = sorted(set(days))
+        if not wanted:
+            return {}
+        table = schema.spending
+        query = select(table.c.project, table.c.day, table.c.settled + table.c.batches)
+        async with self._database.connect() as connection:
+            found = await connection.execute(query.where(tuple_(table.c.project, table.c.day).in_(wanted)))
+            totals = {(project, day): total for project, day, total in found}
+        return {key: totals.get(key, 0) for key in wanted}
+
+    # --- reservations -----------------------------------------------------------------------------------------------
+
+    async def reserve(
+        self, reservation: Reservation, cap: int | None, *, lease_seconds: float = RESERVATION_SECONDS
+    ) -> Reserved | Spent | Held:
+        """Hold an amount of the day's cap (None: no cap), at any concurrency over any number of processes.
+
+        Admitted while settled + batches + reserved + amount ≤ cap, and always when nothing is reserved and
+        settled + batches < cap. Asking again with the same request id changes nothing.
+
+        Raises:
+            StoreAwayError: Held or not: ask again, or `release_reservations`.
+
+        """
+
+        async def work(connection: AsyncConnection) -> Reserved:
+            return await reservations.reserve(connection, reservation, cap, lease_seconds)
+
+        try:
+            return await self._database.transact(work)
+        except RefusedError as refused:
+            return refused.verdict
+
+    async def renew_reservations(
+        self, living: Sequence[Reservation], *, lease_seconds: float = RESERVATION_SECONDS
+    ) -> None:
+        """Keep the reservations of running calls; those that are missing (held elsewhere until now) are written.
+
+        What is in the ledger already is not held again.
+        """
+        if not living:
+            return
+
+        async def work(connection: AsyncConnection) -> None:
+            await reservations.renew(connection, living, lease_seconds)
+
+        await self._database.transact(work)
+
+    async def release_reservations(self, project: str, request_ids: Iterable[str]) -> None:
+        """Let go of what calls that spent nothing held; what is not held is passed over."""
+        wanted = [(project, request_id) for request_id in request_ids]
+        if not wanted:
+            return
+
+        async def work(connection: AsyncConnection) -> None:
+            await reservations.release(connection, wanted)
+
+        await self._database.transact(work)
+
+    async def orphan_reservations(
+        self, limit: int = 100, *, lease_seconds: float = ORPHAN_SECONDS
+    ) -> Sequence[Reservation]:
+        """Give reservations whose process died (the lease has passed, on the database's clock).
+
+        Each is handed to one asker at a time, who commits a ledger entry for it (with `reserved_in_database`).
+        """
+
+        async def work(connection: AsyncConnection) -> Sequence[Reservation]:
+            return await reservations.orphans(connection, limit, lease_seconds)
+
+        return await self._database.transact(work)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    async def _fresh(
+        self, connection: AsyncConnection, entries: Sequence[LedgerEntry]
+    ) -> Sequence[LedgerEntry]:
+        # By id alone: a removed project's row bears another name by now, and is there all the same.
+        table = schema.calls
+        ids = [entry.record.request_id for entry in entries]
+        there = set(await connection.scalars(select(table.c.request_id).where(table.c.request_id.in_(ids))))
+        return [entry for entry in entries if entry.record.request_id not in there]
+
+
+async def _write(
+    connection: AsyncConnection, fresh: Sequence[LedgerEntry], entries: Sequence[LedgerEntry]
+) -> None:
+    if fresh:
+        await connection.execute(insert(schema.calls), [_call_row(entry.record) for entry in fresh])
+    held = [(each.record.project, each.record.request_id) for each in entries if each.reserved_in_database]
+    if held:
+        await reservations.release(connection, held)
+    if fresh:
+        await _settle(connection, fresh)
+    for entry in fresh:
+        if entry.pair is not None:
+            await append_pair(connection, entry.pair)
+
+
+async def _settle(connection: AsyncConnection, entries: Sequence[LedgerEntry]) -> None:
+    days: defaultdict[tuple[str, date], int] = defaultdict(int)
+    for entry in entries:
+        days[entry.record.project, entry.record.day] += entry.record.cost
+    rows = [
+        {"project": project, "day": day, "settled": cost, "reserved": 0, "batches": 0}
+        for (project, day), cost in sorted(days.items())
+    ]
+    await connection.execute(insert_adding(connection.dialect.name, schema.spending, ["settled"]), rows)
+
+
+def _call_row(record: CallRecord) -> dict[str, Any]:
+    row = msgspec.structs.asdict(record) | msgspec.structs.asdict(record.usage)
+    del row["usage"]
+    row["outcome"] = record.outcome.value
+    return row
+
+
+def _read_call(row: RowMapping) -> CallRecord:
+    fields = dict(row)
+    usage = Usage(**{name: fields.pop(name) for name in Usage.__struct_fields__})
+    return CallRecord(**fields | {"usage": usage, "outcome": Outcome(row["outcome"])})

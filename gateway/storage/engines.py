@@ -1,0 +1,175 @@
+"""How each database is connected to: addresses, drivers' options and what is set on every new connection."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import aiomysql
+from pymysql.constants import CLIENT
+from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+from typing_extensions import override
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+FILE_NAME = "pepper.db"
+"""The SQLite file in the data folder."""
+CONNECT_SECONDS = 2.0
+"""A connection to MySQL that is not ready after so long is given up."""
+CHECKOUT_SECONDS = 2.0
+"""Wait for a free connection of the pool."""
+BUSY_MILLISECONDS = 3_000
+"""SQLite: wait for another process's transaction. MySQL waits as long for a row."""
+POOL_SIZE = 8
+POOL_OVERFLOW = 8
+RECYCLE_SECONDS = 1_800
+"""Connections older than this are replaced before MySQL's `wait_timeout` (or something between) cuts them."""
+READING = "pepper_reading"
+"""Execution option of a connection that will only read."""
+
+MYSQL_SESSION = (
+    # Statements see what is committed, and a search for absent rows locks no gaps.
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    (
+        f"SET SESSION innodb_lock_wait_timeout = {BUSY_MILLISECONDS // 1000}, time_zone = '+00:00',"
+        " sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'"
+    ),
+)
+
+
+def sqlite_file(url: str | None, data: Path) -> str | None:
+    """Give the path of the SQLite file, or None when the address is MySQL's."""
+    if url is None:
+        return str(data / FILE_NAME)
+    parsed = make_url(url)
+    return parsed.database if parsed.get_backend_name() == "sqlite" else None
+
+
+def make_engine(url: str | None, data: Path, *, patient: bool = False) -> AsyncEngine:
+    """Make the engine for an address (None: the file in the data folder).
+
+    Args:
+        url: `mysql://user:password@host:3306/db` or `sqlite:////absolute/path.db`.
+        data: The data folder; made when the file will stand in it.
+        patient: For migrations: no pool.
+
+    """
+    path = sqlite_file(url, data)
+    if path is None:
+        return _mysql_engine(make_url(url or ""), patient=patient)
+    if url is None:
+        data.mkdir(parents=True, exist_ok=True)
+    return _sqlite_engine(path, patient=patient)
+
+
+def is_stale(driver_connection: Any) -> bool:
+    """Whether the server has closed this connection meanwhile: seen without a round trip, from what has arrived."""
+    if not isinstance(driver_connection, aiomysql.Connection):
+        return False
+    reader = driver_connection._reader  # noqa: SLF001 - the driver's own pool looks there too
+    # A server that shuts down or times out says so before it hangs up, and then the buffer isn't empty.
+    return reader is None or reader.at_eof() or reader.exception() is not None or bool(reader._buffer)  # noqa: SLF001
+
+
+def _pool(*, patient: bool) -> dict[str, Any]:
+    if patient:
+        return {"poolclass": NullPool}
+    return {"pool_size": POOL_SIZE, "max_overflow": POOL_OVERFLOW, "pool_timeout": CHECKOUT_SECONDS}
+
+
+# --- SQLite -------------------------------------------------------------------------------------------------------
+
+
+def _sqlite_engine(path: str, *, patient: bool) -> AsyncEngine:
+    engine = create_async_engine(
+        URL.create("sqlite+aiosqlite", database=path),
+        # Transactions are begun below, not guessed by the driver.
+        connect_args={"isolation_level": None, "timeout": BUSY_MILLISECONDS / 1000},
+        **_pool(patient=patient),
+    )
+    event.listen(engine.sync_engine, "connect", _sqlite_connected)
+    event.listen(engine.sync_engine, "begin", _sqlite_begun)
+    return engine
+
+
+def _sqlite_connected(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    try:
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute("PRAGMA synchronous = FULL")
+        # Locked: another process opens the new file and is switching it, for good, this very moment.
+        with suppress(sqlite3.OperationalError):
+            cursor.execute("PRAGMA journal_mode = WAL")
+    finally:
+        cursor.close()
+
+
+def _sqlite_begun(connection: Connection) -> None:
+    # A writer takes the lock at once: a reader that turns writer could not wait for it.
+    reading = connection.get_execution_options().get(READING, False)
+    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+# --- MySQL --------------------------------------------------------------------------------------------------------
+
+
+def _mysql_engine(url: URL, *, patient: bool) -> AsyncEngine:
+    pool = _pool(patient=patient)
+    if not patient:
+        pool["pool_recycle"] = RECYCLE_SECONDS
+    # The dialect is `mysql` on MariaDB too: under `mariadb` the variants and options of the schema are ignored.
+    engine = create_async_engine("mysql+aiomysql://", async_creator=_mysql_creator(url), **pool)
+    event.listen(engine.sync_engine, "checkout", _mysql_checked_out)
+    return engine
+
+
+class _Connection(aiomysql.Connection):  # type: ignore[misc]  # it ships no types
+    """The driver's connection, mended: with PyMySQL 1.2 its own way of writing bytes is gone."""
+
+    @override
+    def escape(self, obj: object) -> str:
+        if isinstance(obj, bytes):
+            return f"_binary X'{obj.hex()}'"
+        escaped: str = super().escape(obj)
+        return escaped
+
+
+def _mysql_creator(url: URL) -> Callable[[], Awaitable[aiomysql.Connection]]:
+    async def create() -> aiomysql.Connection:
+        connection = _Connection(
+            host=url.host,
+            port=url.port or 3306,
+            user=url.username or "",
+            password=url.password or "",
+            db=unquote(url.database or ""),
+            charset="utf8mb4",
+            client_flag=CLIENT.FOUND_ROWS,
+        )
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                # The driver's own timeout ends with the TCP handshake: a stopped server still shakes hands.
+                await connection._connect()  # noqa: SLF001
+                for statement in MYSQL_SESSION:
+                    await connection.query(statement)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, TimeoutError):
+                raise aiomysql.OperationalError(2003, "the server did not answer in time") from error
+            raise
+        return connection
+
+    return create
+
+
+def _mysql_checked_out(connection: Any, _record: object, _proxy: object) -> None:
+    if is_stale(connection.driver_connection):
+        raise DisconnectionError("the server has closed this connection")

@@ -1,0 +1,95 @@
+"""Answers and errors in the contract's JSON, field by field in the contract's order."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from gateway.domain.completion import Answer
+from gateway.domain.errors import Failure
+from gateway.wire.glossary import Wire
+
+_encoder = msgspec.json.Encoder()
+
+
+class MetaReply(Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """`meta`: the contract's fields in its order, the optional ones only when they say something."""
+
+    project: str
+    recipe: str
+    provider: str
+    model: str
+    duration_ms: int
+    brain: str
+    truncated: bool = False
+    cached: bool = False
+    attempts: int | None = None
+    fallback: str | None = None
+    replayed: bool = False
+    request_id: str
+
+
+class AnswerReply(Wire, frozen=True, kw_only=True):
+    """A success of `/api.php`, and the data of the `done` event."""
+
+    ok: Literal[True] = True
+    text: str
+    conversation: str | None
+    meta: MetaReply
+
+
+class ErrorBody(Wire, frozen=True, kw_only=True):
+    """`errore`, and the data of the `error` event."""
+
+    code: str
+    message: str
+
+
+class ErrorReply(Wire, frozen=True, kw_only=True):
+    """Every error, on every address."""
+
+    ok: Literal[False] = False
+    error: ErrorBody
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """Encode a whole answer."""
+    meta = answer.meta
+    return _encoder.encode(
+        AnswerReply(
+            text=answer.text,
+            conversation=answer.conversation,
+            meta=MetaReply(
+                project=meta.project,
+                recipe=meta.recipe,
+                provider=meta.provider,
+                model=meta.model,
+                duration_ms=meta.duration_ms,
+                brain=meta.brain,
+                truncated=meta.truncated,
+                cached=meta.cached,
+                attempts=meta.attempts,
+                fallback=_fallback_words(meta.fallback),
+                replayed=meta.replayed,
+                request_id=meta.request_id,
+            ),
+        )
+    )
+
+
+def encode_failure(failure: Failure) -> bytes:
+    """Encode an error reply."""
+    return _encoder.encode(ErrorReply(error=error_body(failure)))
+
+
+def error_body(failure: Failure) -> ErrorBody:
+    """Give the part that a stream's `error` event shares with an error reply."""
+    return ErrorBody(code=failure.fault.code, message=failure.message)
+
+
+def _fallback_words(fallback: str | None) -> str | None:
+    """`model:ID` is the command line's word; the contract says `modello:ID`."""
+    if fallback is not None and fallback.startswith("model:"):
+        return f"modello:{fallback.removeprefix('model:')}"
+    return fallback

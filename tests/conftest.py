@@ -1,0 +1,111 @@
+"""What every test may ask for: real services, a free port, and a door to the world that stays shut."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.services import MariaDb, Redis, World, WorldReachedError, find_free_port
+
+_world = World()
+
+# A test is of the kind of the services it asks for, so that `-m "not mysql"` needs no marks by hand.
+_KINDS = {"mariadb": "mysql", "redis_server": "redis"}
+
+
+def pytest_configure() -> None:
+    _world.close()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    for fixture in getattr(item, "fixturenames", ()):
+        if fixture in _KINDS:
+            item.add_marker(_KINDS[fixture])
+
+
+@pytest.fixture(autouse=True)
+def world() -> Iterator[World]:
+    """Fails a test that tried to leave this machine, also one whose code swallowed the refusal."""
+    _world.attempts.clear()
+    yield _world
+    if _world.attempts:
+        message = f"reached for {', '.join(_world.attempts)}"
+        raise WorldReachedError(message)
+
+
+@pytest.fixture
+def free_port() -> int:
+    return find_free_port()
+
+
+@pytest.fixture(scope="session")
+def _mariadb() -> Iterator[MariaDb]:
+    server = MariaDb()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def mariadb(_mariadb: MariaDb) -> MariaDb:
+    """The running server, whatever an earlier test did to it."""
+    _mariadb.start()
+    return _mariadb
+
+
+@pytest.fixture
+def mysql_url(mariadb: MariaDb) -> Iterator[str]:
+    """A new, empty database: `mysql://user:password@127.0.0.1:port/name`."""
+    url = mariadb.create_database()
+    yield url
+    mariadb.start()
+    mariadb.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def _redis_server() -> Iterator[Redis]:
+    server = Redis()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def redis_server(_redis_server: Redis) -> Redis:
+    """The running server, empty, whatever an earlier test did to it."""
+    _redis_server.start()
+    _redis_server.flush()
+    return _redis_server
+
+
+@pytest.fixture
+def redis_url(redis_server: Redis) -> str:
+    return redis_server.url
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What this machine could not run, and the one command that would bring it in."""
+    needs: Counter[tuple[str, str]] = Counter()
+    others: Counter[str] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        if not isinstance(report.longrepr, tuple):
+            continue
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if told := re.fullmatch(r"needs (.+?): (.+)", reason):
+            needs[told[1], told[2]] += 1
+        else:
+            others[reason] += 1
+    terminalreporter.section("left out")
+    for (service, command), count in sorted(needs.items()):
+        terminalreporter.line(
+            f"left out: {_tests(count)} {'needs' if count == 1 else 'need'} {service}: {command}"
+        )
+    for reason, count in sorted(others.items()):
+        terminalreporter.line(f"left out: {_tests(count)}: {reason}")
+    if not needs and not others:
+        terminalreporter.line("left out: nothing")
+
+
+def _tests(count: int) -> str:
+    return "1 test" if count == 1 else f"{count} tests"
