@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gateway.attachments import Attachments
 from gateway.chain.admit import Admitting
 from gateway.chain.answer import Chain
 from gateway.chain.authenticate import Authenticator
@@ -22,6 +23,7 @@ from gateway.chain.current import Current
 from gateway.chain.leases import Leases
 from gateway.chain.ledger import Ledger
 from gateway.chain.memory import Memory
+from gateway.chain.plan import Planner
 from gateway.chain.record import Recording
 from gateway.chain.upkeep import Upkeep
 from gateway.core import Core
@@ -229,6 +231,7 @@ def build(settings: Settings) -> Core:
     leases = Leases(gate, stores.calls, judge)
     authenticator = Authenticator(stores.secret, current, stores.tenants, stores.now)
     memory = Memory(stores.conversations)
+    attachments = Attachments()
     recording = Recording(ledger, leases, stores.now)
     node = Node(
         id=secrets.token_hex(8),
@@ -250,7 +253,7 @@ def build(settings: Settings) -> Core:
         chain=Chain(
             current=current,
             authenticator=authenticator,
-            memory=memory,
+            planner=Planner(memory, attachments, settings.timezone),
             admitting=Admitting(gate, stores.calls, judge, leases, zone=settings.timezone, now=stores.now),
             recording=recording,
             providers=providers,
@@ -277,7 +280,7 @@ def build(settings: Settings) -> Core:
         database=stores.database,
         gate=gate,
         openers=(transport.open, claude.warm, openai.warm, installed),
-        closers=(gate.close, stores.calls.close, stores.database.close, transport.aclose),
+        closers=(attachments.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
         drain_seconds=settings.drain_seconds,
     )
 

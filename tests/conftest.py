@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from tests.e2e.desk import prepare
+from tests.e2e.harness import Fakes, Gateway, Stores
+from tests.fakes import ClaudeServer, OpenAIServer
 from tests.services import MariaDb, Redis, World, WorldReachedError, find_free_port
 
 _world = World()
@@ -82,6 +88,79 @@ def redis_server(_redis_server: Redis) -> Redis:
 @pytest.fixture
 def redis_url(redis_server: Redis) -> str:
     return redis_server.url
+
+
+# --- the served gateway (tests/e2e, tests/fault) ------------------------------------------------------------------------
+
+BACKENDS = ["embedded", pytest.param("production", marks=[pytest.mark.mysql, pytest.mark.redis])]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Both places where a gateway keeps what it keeps; one behaviour is promised for both."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def stores(request: pytest.FixtureRequest, backend: str) -> Iterator[Stores]:
+    """Empty stores of this kind, up at the start; what a test does to them it also mends."""
+    if backend == "embedded":
+        yield Stores(backend)
+        return
+    mariadb, redis = request.getfixturevalue("_mariadb"), request.getfixturevalue("_redis_server")
+    mariadb.start()
+    redis.start()
+    redis.flush()
+    url = mariadb.create_database()
+    prepare(url)
+    yield Stores(backend, url, mariadb, redis)
+    mariadb.start()
+    redis.start()
+    mariadb.drop_database(url)
+
+
+@pytest.fixture(scope="module")
+def fakes() -> Iterator[Fakes]:
+    """The providers."""
+    with ClaudeServer() as claude, OpenAIServer() as openai:
+        yield Fakes(claude, openai)
+
+
+@pytest.fixture(scope="module")
+def make_gateway(stores: Stores, fakes: Fakes) -> Iterator[Callable[..., Gateway]]:
+    """Gateways that are not started yet, on the same stores but for their data folders."""
+    with ExitStack() as made:
+
+        def make(**settings: Any) -> Gateway:
+            gateway = Gateway(stores, fakes, **settings)
+            made.callback(shutil.rmtree, gateway.folder, ignore_errors=True)
+            return made.enter_context(gateway)
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def served(request: pytest.FixtureRequest, make_gateway: Callable[..., Gateway]) -> Gateway:
+    """The module's one running gateway; the module may say `WORKERS` and `ENVIRONMENT`."""
+    gateway = make_gateway(
+        workers=getattr(request.module, "WORKERS", 1),
+        environment=getattr(request.module, "ENVIRONMENT", {}),
+    )
+    gateway.start()
+    return gateway
+
+
+@pytest.fixture
+async def gateway(served: Gateway) -> AsyncIterator[Gateway]:
+    """The running gateway, its providers as new; no test may make them refuse a request, or the gateway stumble."""
+    for fake in (served.fakes.claude, served.fakes.openai):
+        fake.reset()
+    before = len(served.complaints())
+    async with served.connected():
+        yield served
+    assert served.fakes.claude.refused == []
+    assert served.fakes.openai.refused == []
+    assert served.complaints()[before:] == []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

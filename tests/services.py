@@ -206,6 +206,7 @@ class MariaDb(Service):
         self._settings.write_text(
             f"""[mariadbd]
 datadir={data}
+tmpdir={self.folder}
 socket={self.folder / "socket"}
 pid-file={self.folder / "pid"}
 bind-address={LOOPBACK}

@@ -101,7 +101,12 @@ class Admitting:
             StoreAwayError: A key promises something that nobody can check now.
 
         """
-        found = await self._gate.earlier(project, claim, self._now().timestamp())
+        self._leases.require_gate()
+        try:
+            found = await self._gate.earlier(project, claim, self._now().timestamp())
+        except StoreAwayError:
+            await self._leases.gate_lost()
+            raise
         if isinstance(found, Mismatch):
             raise Failure(INVALID_REQUEST, MISMATCH_NOTE)
         return Kept(found.answer) if found else None
@@ -153,6 +158,7 @@ class Admitting:
         request = self._request(plan, judged=not by_database)
         lease = Lease(request=request, in_gate=True, in_database=False, capped=capped)
         try:
+            self._leases.require_gate()
             verdict = await self._gate.admit(request)
         except StoreAwayError:
             await self._leases.gate_lost()

@@ -16,8 +16,7 @@ from gateway.chain.authenticate import Authenticator
 from gateway.chain.capabilities import capabilities_of
 from gateway.chain.circuit import Circuits
 from gateway.chain.current import Current
-from gateway.chain.memory import Memory
-from gateway.chain.plan import Plan, make_plan
+from gateway.chain.plan import Plan, Planner
 from gateway.chain.prepare import prepare
 from gateway.chain.provide import Providing
 from gateway.chain.rate import RateLimit
@@ -41,7 +40,7 @@ class Chain:
         *,
         current: Current,
         authenticator: Authenticator,
-        memory: Memory,
+        planner: Planner,
         admitting: Admitting,
         recording: Recording,
         providers: Mapping[str, Provider],
@@ -51,7 +50,7 @@ class Chain:
     ) -> None:
         self._current = current
         self._authenticator = authenticator
-        self._memory = memory
+        self._planner = planner
         self._admitting = admitting
         self._recording = recording
         self._providers = providers
@@ -83,9 +82,7 @@ class Chain:
             if kept is not None:
                 return replay(as_repeat(unpack(kept.answer)))
         self._current.require_database()
-        plan = await make_plan(
-            scope, request, snapshot=snapshot, memory=self._memory, zone=self._zone, now=self._now()
-        )
+        plan = await self._planner.plan(scope, request, snapshot, self._now())
         admission = await self._admitting.admit(plan)
         if isinstance(admission, Kept):
             return replay(as_repeat(unpack(admission.answer)))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from gateway.chain.features import ATTACHMENT_PROVIDERS
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.capabilities import Capabilities
 from gateway.domain.sandbox import SANDBOX_PROVIDER
 from gateway.domain.tenants import Permission, Scope
-
-ATTACHMENT_PROVIDERS = frozenset({"claude", SANDBOX_PROVIDER})
-"""Who reads attachments."""
 
 
 def capabilities_of(snapshot: Snapshot, scope: Scope, spent: int) -> Capabilities:
@@ -27,7 +25,7 @@ def capabilities_of(snapshot: Snapshot, scope: Scope, spent: int) -> Capabilitie
         documents=attachments and project.may(Permission.DOCUMENTS),
         images=attachments and project.may(Permission.IMAGES),
         deferred=project.may(Permission.DEFERRED),
-        internet=project.may(Permission.INTERNET),
+        internet=attachments and project.may(Permission.INTERNET),
         agent=project.may(Permission.AGENT),
         knowledge=project.may(Permission.KNOWLEDGE),
         spent=spent,

@@ -46,6 +46,8 @@ class Leases:
         self._gate = gate
         self._calls = calls
         self._judge = judge
+        self.gate_away = False
+        """The gate did not answer when it was last asked: nobody asks it but `renew`, which finds it back."""
         self._living: dict[str, Lease] = {}
         self._unsettled: deque[Settlement] = deque(maxlen=MOST_UNSETTLED)
 
@@ -58,6 +60,7 @@ class Leases:
         self._living.pop(lease.request.request_id, None)
         settlement = msgspec.structs.replace(settlement, request=self._current(lease.request))
         try:
+            self.require_gate()
             await self._gate.settle(settlement)
         except StoreAwayError:
             self._unsettled.append(settlement)
@@ -68,6 +71,7 @@ class Leases:
         self._living.pop(lease.request.request_id, None)
         try:
             if lease.in_gate:
+                self.require_gate()
                 await self._gate.release(self._current(lease.request))
             if lease.in_database:
                 await self._calls.release_reservations(lease.request.project, [lease.request.request_id])
@@ -76,8 +80,21 @@ class Leases:
                 "a lease could not be released: %s", error, extra={"request": lease.request.request_id}
             )
 
+    def require_gate(self) -> None:
+        """Fail at once, without asking, while the gate is known to be away.
+
+        Raises:
+            StoreAwayError: It is.
+
+        """
+        if self.gate_away:
+            raise StoreAwayError("the key-value store does not answer")
+
     async def gate_lost(self) -> None:
         """The gate did not answer: let the database judge caps, if it can."""
+        if not self.gate_away:
+            log.warning("the key-value store does not answer")
+        self.gate_away = True
         try:
             if await self._judge.gate_lost():
                 await self.write_to_database()
@@ -93,8 +110,14 @@ class Leases:
             living = [self._current(lease.request) for lease in self._living.values() if lease.in_gate]
             if living:
                 await self._gate.renew(living)
+            elif self.gate_away:
+                await self._gate.ping()
         except StoreAwayError:
             await self.gate_lost()
+        else:
+            if self.gate_away:
+                log.warning("the key-value store is back")
+            self.gate_away = False
         if self._judge.in_database:
             await self.write_to_database()
 

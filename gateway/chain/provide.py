@@ -12,12 +12,13 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from typing import TypeAlias
 
 from gateway.chain.circuit import Circuits
 from gateway.domain.calls import Attempt, ModelCall
 from gateway.domain.catalog import Target
-from gateway.domain.errors import PROVIDER_ERROR, PROVIDER_UNAVAILABLE, Failure
-from gateway.domain.events import Finished, Metered, Piece, Stop
+from gateway.domain.errors import INVALID_DOCUMENT, PROVIDER_ERROR, PROVIDER_UNAVAILABLE, Failure
+from gateway.domain.events import Finished, Metered, Piece, ProviderEvent, Searched, Searching
 from gateway.domain.usage import Price, Usage
 from gateway.ports import Provider, ProviderError, Trouble
 
@@ -30,9 +31,13 @@ BYTES_PER_TOKEN = 3
 """For estimates of what was generated when no count came: close to Italian text on current tokenizers."""
 DEFAULT_RETRY_AFTER = 5
 
+BAD_REQUEST = 400
 UNUSABLE_NOTE = "La risposta nella forma richiesta supera il limite di lunghezza: riduci il testo o i campi."
 
 log = logging.getLogger(__name__)
+
+Passing: TypeAlias = Piece | Searching | Searched | Finished
+"""What leaves this room: everything but the metering."""
 
 
 class Providing:
@@ -70,7 +75,7 @@ class Providing:
         if self._timeout is not None:
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
-    async def events(self) -> AsyncGenerator[Piece | Finished, None]:
+    async def events(self) -> AsyncGenerator[Passing, None]:
         """Tell the answer's pieces and its end.
 
         Raises:
@@ -106,6 +111,9 @@ class Providing:
                     if attempt.text_bytes:
                         circuit.failed()
                         raise self._failure(error) from error
+                    if self._call.attachments and error.status == BAD_REQUEST:
+                        circuit.answered()
+                        raise Failure(INVALID_DOCUMENT, reason=error.reason) from error
                     if not error.trouble.repeatable:
                         circuit.answered()
                         break
@@ -121,7 +129,7 @@ class Providing:
 
     async def _ask(
         self, attempt: _Running, deadline: float, first_byte: float
-    ) -> AsyncGenerator[Piece | Finished, None]:
+    ) -> AsyncGenerator[Passing, None]:
         """One attempt, under its deadlines; always leaves its trace in `attempts`."""
         started = time.monotonic()
         limit = min(deadline, started + first_byte)
@@ -226,16 +234,13 @@ class _Running:
         self.target = target
         self.text_bytes = 0
         self._metered = Usage()
-        self._stop: Stop | None = None
 
-    def note(self, event: Piece | Metered | Finished) -> None:
+    def note(self, event: ProviderEvent) -> None:
         """Keep count of an event."""
         if isinstance(event, Piece):
             self.text_bytes += len(event.text.encode())
-        else:
+        elif isinstance(event, (Metered, Finished)):
             self._metered = event.usage
-            if isinstance(event, Finished):
-                self._stop = event.stop
 
     def consumed(self, *, cut: bool) -> Usage:
         """What to bill: the provider's count; for a cut attempt at least what was seen of it."""

@@ -23,7 +23,7 @@ from gateway.domain.calls import CallRecord, Outcome
 from gateway.domain.clock import Clock
 from gateway.domain.completion import Answer, Meta
 from gateway.domain.errors import PROVIDER_UNAVAILABLE, REFUSED, STORE_UNAVAILABLE, Failure
-from gateway.domain.events import Finished, Piece, Stop, Told
+from gateway.domain.events import Event, Finished, Piece, Stop, Told
 from gateway.domain.usage import Usage
 from gateway.ports import Settlement
 from gateway.storage.calls import LedgerEntry
@@ -54,7 +54,7 @@ class Recording:
 
     async def tell(
         self, plan: Plan, admission: Admission, providing: Providing, began: float
-    ) -> AsyncGenerator[Piece | Told | None, None]:
+    ) -> AsyncGenerator[Event | None, None]:
         """Tell the pieces and the answer; the first value is None, so that a primed sequence always ends recorded.
 
         Raises:
@@ -70,11 +70,12 @@ class Recording:
             try:
                 async with aclosing(providing.events()) as events:
                     async for event in events:
+                        if isinstance(event, Finished):
+                            finished = event
+                            continue
                         if isinstance(event, Piece):
                             call.pieces.append(event.text)
-                            yield event
-                        else:
-                            finished = event
+                        yield event
                 finished = _required(finished)
             except Failure as failure:
                 ended = True
@@ -127,7 +128,7 @@ class Recording:
 
     async def _succeed(self, call: _Call, finished: Finished) -> Answer:
         truncated = finished.stop is Stop.TRUNCATED
-        answer = call.answer(truncated=truncated)
+        answer = call.answer(finished)
         pair = call.pair(self._now)
         record = call.record(Outcome.OK, truncated=truncated)
         durability = await self._ledger.write(call.entry(record, pair))
@@ -186,6 +187,12 @@ def _required(finished: Finished | None) -> Finished:
     return finished
 
 
+def question_of(plan: Plan) -> str:
+    """What a conversation keeps of a request: its text and the names of what was attached, never the files."""
+    names = ", ".join(part.name for part in plan.features.attachments)
+    return f"{plan.request.content}\n\n[Allegati: {names}]" if names else plan.request.content
+
+
 class _Call:
     """The facts of one call, as they gather."""
 
@@ -204,11 +211,11 @@ class _Call:
     def claimed(self) -> bool:
         return self.admission.lease.request.claim is not None
 
-    def answer(self, *, truncated: bool) -> Answer:
+    def answer(self, finished: Finished) -> Answer:
         return Answer(
             self.text,
             self.plan.recalled.conversation,
-            answer_meta(self.plan, self.providing, self.milliseconds(), truncated=truncated),
+            answer_meta(self.plan, self.providing, self.milliseconds(), finished),
         )
 
     def pair(self, now: Clock) -> ConversationPair | None:
@@ -220,7 +227,7 @@ class _Call:
             project=plan.scope.project.name,
             conversation=conversation,
             request_id=plan.scope.request_id,
-            question=plan.request.content,
+            question=question_of(plan),
             answer=self.text,
             at=now(),
         )
@@ -258,9 +265,10 @@ class _Call:
         return round((time.monotonic() - self._began) * 1000)
 
 
-def answer_meta(plan: Plan, providing: Providing, milliseconds: int, *, truncated: bool) -> Meta:
+def answer_meta(plan: Plan, providing: Providing, milliseconds: int, finished: Finished) -> Meta:
     """What is said about an answer that a provider gave."""
-    target, attempts = providing.target, len(providing.attempts)
+    target, attempts, features = providing.target, len(providing.attempts), plan.features
+    cites = features.cited or (features.search is not None and finished.usage.searches > 0)
     return Meta(
         project=plan.scope.project.name,
         recipe=plan.recipe.name,
@@ -268,8 +276,12 @@ def answer_meta(plan: Plan, providing: Providing, milliseconds: int, *, truncate
         model=target.model,
         duration_ms=milliseconds,
         brain=target.brain,
-        truncated=truncated,
+        truncated=finished.stop is Stop.TRUNCATED,
         attempts=attempts if attempts > 1 else None,
         fallback=target.fallback,
+        citations=finished.citations if cites else None,
+        citations_off=features.citations_off,
+        searches=finished.usage.searches or None,
+        pages=features.pages,
         request_id=plan.scope.request_id,
     )

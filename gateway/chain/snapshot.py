@@ -67,6 +67,13 @@ class Snapshot:
             return (first,)
         return (first, second)
 
+    def level_of(self, target: Target) -> Level:
+        """Whether a target is its brain's principal model or the economy one."""
+        brain = self.brains.get(target.brain)
+        return (
+            Level.ECONOMY if brain and target.model == brain.economy != brain.principal else Level.PRINCIPAL
+        )
+
     def price(self, provider: str, model: str) -> Price | None:
         """What a model costs: the operator's word, else the bundled table's; None when nobody knows."""
         if model in self._overrides:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -66,7 +67,8 @@ class Upkeep:
 
     async def start(self) -> None:
         """Look once, then begin the loops."""
-        await self.watch()
+        with suppress(StoreAwayError):
+            await self.watch()
         loops: Sequence[tuple[Callable[[], Awaitable[None]], float]] = (
             (self.watch, WATCH_SECONDS),
             (self._leases.renew, RENEW_SECONDS),

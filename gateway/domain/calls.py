@@ -7,8 +7,23 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.domain.completion import Shape, Turn
+from gateway.domain.completion import Part, Shape, Turn
 from gateway.domain.usage import UnitPrice, Usage
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """Leave to search the web.
+
+    Attributes:
+        most: Searches, all turns of the call together.
+        domains: The only domains to search; empty means any.
+        most_input_tokens: What the pages found may weigh; a turn that was paused beyond is not continued.
+
+    """
+
+    most: int
+    domains: tuple[str, ...] = ()
+    most_input_tokens: int
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +32,9 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         instructions: The recipe's text, stable over calls.
         parameters: Sentences that depend on this request's extras; empty when there are none.
+        attachments: PDFs and photos that go with the last turn.
+        cited: The model is to say on which pages of the PDFs its answer rests.
+        search: Leave to search the web, or None.
         turns: The conversation so far and the content, oldest first; the last is the caller's.
         answer_tokens: Limit of the answer, without what the model may think.
         watched: Somebody wants the pieces as they come; else the provider is asked for the whole at once.
@@ -28,6 +46,9 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str
     parameters: str = ""
     turns: tuple[Turn, ...]
+    attachments: tuple[Part, ...] = ()
+    cited: bool = False
+    search: Search | None = None
     answer_tokens: int
     shape: Shape | None = None
     watched: bool = False

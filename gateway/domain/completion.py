@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,52 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
+
+
+class Pdf(msgspec.Struct, frozen=True, kw_only=True, tag="pdf"):
+    """A PDF that was checked: base64 `data` without line breaks, or an https `url` that the provider fetches.
+
+    Attributes:
+        pages: Counted in `data`; None for a `url`.
+
+    """
+
+    name: str
+    data: str | None = None
+    url: str | None = None
+    pages: int | None = None
+
+
+class Photo(msgspec.Struct, frozen=True, kw_only=True, tag="photo"):
+    """A photo that was checked; `media_type` is what its first bytes (or its address) say, whatever the caller said."""
+
+    name: str
+    media_type: str
+    data: str | None = None
+    url: str | None = None
+
+
+Part: TypeAlias = Pdf | Photo
+"""What goes to the model beside the text."""
+
+
+class PageCitation(msgspec.Struct, frozen=True, tag="page"):
+    """A passage of the answer rests on this text of an attached PDF; pages count from 1."""
+
+    document: str
+    page: int
+    text: str
+
+
+class WebCitation(msgspec.Struct, frozen=True, tag="web"):
+    """A passage of the answer rests on this text of a web page."""
+
+    url: str
+    title: str
+    text: str
+
+
+Citation: TypeAlias = PageCitation | WebCitation
 
 
 class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +115,10 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         brain: Name of the brain that answered.
         attempts: How many times a provider was asked, if more than once.
         fallback: Who answered instead of the first choice.
+        citations: Where the answer comes from, in its order; None when nothing could be cited.
+        citations_off: Why there are none although a PDF was attached.
+        searches: Web searches made, if any.
+        pages: Pages of the PDFs sent in the request, if any.
         request_id: Id of the request that produced the answer.
 
     """
@@ -83,6 +133,10 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cached: bool = False
     attempts: int | None = None
     fallback: str | None = None
+    citations: tuple[Citation, ...] | None = None
+    citations_off: str | None = None
+    searches: int | None = None
+    pages: int | None = None
     request_id: str
     replayed: bool = False
 

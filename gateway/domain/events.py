@@ -1,7 +1,7 @@
 """The one language between providers, chain and routes: a sequence of events, told as it happens.
 
-A provider yields `Piece`s and `Metered`s and ends with exactly one `Finished`; the chain passes pieces on and ends
-with exactly one `Told`. A sequence that ends otherwise is no answer.
+A provider yields pieces, searches and metering and ends with exactly one `Finished`; the chain passes pieces and
+searches on and ends with exactly one `Told`. A sequence that ends otherwise is no answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from gateway.domain.completion import Answer
+from gateway.domain.completion import Answer, Citation
 from gateway.domain.usage import Usage
 
 
@@ -36,11 +36,25 @@ class Metered(msgspec.Struct, frozen=True):
     usage: Usage
 
 
+class Searching(msgspec.Struct, frozen=True):
+    """The model begins a web search."""
+
+    id: str
+    query: str
+
+
+class Searched(msgspec.Struct, frozen=True):
+    """The web search of this id has ended, with whatever result."""
+
+    id: str
+
+
 class Finished(msgspec.Struct, frozen=True):
     """The model is done."""
 
     stop: Stop
     usage: Usage
+    citations: tuple[Citation, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -49,9 +63,9 @@ class Told(msgspec.Struct, frozen=True):
     answer: Answer
 
 
-ProviderEvent: TypeAlias = Piece | Metered | Finished
+ProviderEvent: TypeAlias = Piece | Searching | Searched | Metered | Finished
 ProviderEvents: TypeAlias = AsyncGenerator[ProviderEvent, None]
-Event: TypeAlias = Piece | Told
+Event: TypeAlias = Piece | Searching | Searched | Told
 Events: TypeAlias = AsyncGenerator[Event, None]
 
 

@@ -65,6 +65,11 @@ def bad_address(variable: str) -> ProviderError:
     return ProviderError(Trouble.REJECTED, f"{variable} is not an http or https address")
 
 
+def bad_proxy() -> ProviderError:
+    """The environment names a proxy that speaks another language."""
+    return ProviderError(Trouble.REJECTED, "the proxy of the environment is not an http proxy")
+
+
 def of_status(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Judge a reply whose status is not 2xx; of its body only the kind of error is read."""
     if status in _OVERLOADED_STATUSES:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
+import select
 import threading
 import time
 import weakref
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     import httpx2
     from aiohttp.client_proto import ResponseHandler
+    from aiohttp.connector import Connection
 
 CONNECT_SECONDS = 5.0
 MOST_ANSWER_BYTES = 32 * 1024 * 1024
@@ -164,6 +166,8 @@ class Transport:
         task = asyncio.create_task(_linger(response))
         self._lingering.add(task)
         task.add_done_callback(self._lingering.discard)
+        # Also if the task is cancelled before it begins.
+        task.add_done_callback(lambda _: response.close())
 
 
 class Reply:
@@ -218,21 +222,37 @@ class Reply:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Notes when a connection it hands out was used last."""
+    """Hands out no kept connection that is known to be closed, and notes when one was used last."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._handed_out: weakref.WeakKeyDictionary[ResponseHandler, float] = weakref.WeakKeyDictionary()
 
     @override
-    async def connect(self, *request: Any, **more: Any) -> Any:
-        connection = await super().connect(*request, **more)
-        protocol = connection.protocol
-        if protocol is not None:
+    async def connect(self, *request: Any, **more: Any) -> Connection:
+        while True:
+            connection = await super().connect(*request, **more)
+            protocol = connection.protocol
+            if protocol is None:
+                return connection
             now = time.monotonic()
-            _used_before.set(now - self._handed_out.get(protocol, now))
+            used = self._handed_out.get(protocol)
+            if used is not None and _has_something_to_read(connection.transport):
+                connection.close()
+                continue
+            _used_before.set(0.0 if used is None else now - used)
             self._handed_out[protocol] = now
-        return connection
+            return connection
+
+
+def _has_something_to_read(transport: asyncio.Transport | None) -> bool:
+    """Whether something has arrived on an idle connection that the event loop hasn't seen: nothing but its end can."""
+    descriptor = transport.get_extra_info("socket").fileno() if transport else -1
+    if descriptor < 0:
+        return True
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _is_stale(error: aiohttp.ClientError | OSError, started: float) -> bool:
@@ -267,8 +287,6 @@ async def _linger(response: aiohttp.ClientResponse) -> None:
                 pass
     except (aiohttp.ClientError, HttpProcessingError, OSError):
         pass
-    finally:
-        response.close()
 
 
 @functools.cache

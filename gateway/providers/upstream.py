@@ -93,10 +93,13 @@ class Upstream(Generic[Sdk]):
         url = _address(str(seen[0].url))
         if url is None:
             raise failures.bad_address(f"{self._name}_BASE_URL")
+        proxy = environment_proxy(url)
+        if proxy and not proxy.startswith(("http://", "https://")):
+            raise failures.bad_proxy()
         headers = dict(seen[0].headers)
         # The length belongs to the empty request.
         del headers["content-length"]
-        return Outgoing(url=url, headers=headers, proxy=environment_proxy(url))
+        return Outgoing(url=url, headers=headers, proxy=proxy)
 
 
 def _address(text: str) -> URL | None:

@@ -22,10 +22,10 @@ from gateway.domain.errors import (
     Failure,
     StoreAwayError,
 )
-from gateway.domain.events import Events, Piece, collect
+from gateway.domain.events import Events, collect
 from gateway.routes.exchange import CallerLeft, Exchange, new_request_id
 from gateway.wire.replies import encode_answer, encode_failure
-from gateway.wire.sse import PING, delta_frame, done_frame, error_frame
+from gateway.wire.sse import PING, error_frame, frame_of
 
 PING_SECONDS = 15.0
 READER_SECONDS = 60.0
@@ -176,9 +176,7 @@ class _Telling:
     async def _pull(self) -> None:
         try:
             async for event in self._events:
-                self._frames.append(
-                    delta_frame(event.text) if isinstance(event, Piece) else done_frame(event.answer)
-                )
+                self._frames.append(frame_of(event))
                 self._news.set()
         except Failure as failure:
             if failure.reason:

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
-from sqlalchemy import and_, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
-from gateway.domain.catalog import Brain, BrainFallback, Level, Reasoning, parse_fallback
-from gateway.domain.usage import Price
-from gateway.storage import schema
+from gateway.storage import catalog_rows, schema
 from gateway.storage.audit import begin_change, record_change
-from gateway.storage.changes import BrainChanges, RecipeSwitches, SwitchChanges, changed
-from gateway.storage.refusals import DuplicateError, RefusalError, UnknownError
+from gateway.storage.catalog_rows import RecipeVersion
+from gateway.storage.changes import RecipeSwitches, changed
+from gateway.storage.refusals import DuplicateError, RefusalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
-    from sqlalchemy import RowMapping
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+    from gateway.domain.catalog import Brain
     from gateway.domain.tenants import Operator
+    from gateway.domain.usage import Price
+    from gateway.storage.changes import BrainChanges, SwitchChanges
     from gateway.storage.database import Database
 
-OPERATOR_PRICE = "operatore"
-"""`Price.origin` of what is kept here."""
+__all__ = ["Catalog", "RecipeVersion"]
+
 FIRST_OWN_VERSION = 2
 """Version 1 of a recipe is its file."""
-
-
-class RecipeVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A recipe's text made by an operator.
-
-    Attributes:
-        project: Whose variant it is; '' for everybody.
-        version: From 2 upwards, counted over everybody's and all projects' texts of the recipe.
-        text: The whole file: front matter and instructions.
-        live: Whether it is in force.
-
-    """
-
-    recipe: str
-    project: str = ""
-    version: int
-    text: str
-    live: bool
-    created_at: datetime
-    created_by: str
 
 
 class _VersionTold(msgspec.Struct, frozen=True):
@@ -78,11 +59,11 @@ class Catalog:
 
         async def work(connection: AsyncConnection) -> Brain:
             await begin_change(connection)
-            known = await _brains(connection)
+            known = await catalog_rows.read_brains(connection)
             if brain.name in known:
                 raise DuplicateError(f"model {brain.name!r} exists already")
-            _check_fallback(brain, known)
-            await _insert_brain(connection, brain, position=len(known) + 1)
+            catalog_rows.check_fallback(brain, known)
+            await catalog_rows.insert_brain(connection, brain, position=len(known) + 1)
             await record_change(connection, by, at, "brain.add", brain.name, after=brain)
             return brain
 
@@ -99,12 +80,14 @@ class Catalog:
 
         async def work(connection: AsyncConnection) -> Brain:
             await begin_change(connection)
-            known = await _brains(connection)
-            before = _known(known, name)
+            known = await catalog_rows.read_brains(connection)
+            before = catalog_rows.known_brain(known, name)
             after = changed(before, changes)
-            _check_fallback(after, known)
+            catalog_rows.check_fallback(after, known)
             await connection.execute(
-                update(schema.brains).where(schema.brains.c.name == name).values(_brain_row(after))
+                update(schema.brains)
+                .where(schema.brains.c.name == name)
+                .values(catalog_rows.brain_row(after))
             )
             await record_change(connection, by, at, "brain.set", name, before=before, after=after)
             return after
@@ -116,9 +99,9 @@ class Catalog:
 
         async def work(connection: AsyncConnection) -> Brain:
             await begin_change(connection)
-            before = _known(await _brains(connection), name)
+            before = catalog_rows.known_brain(await catalog_rows.read_brains(connection), name)
             after = msgspec.structs.replace(before, default=True)
-            await _make_default(connection, name)
+            await catalog_rows.make_default(connection, name)
             await record_change(connection, by, at, "brain.default", name, before=before, after=after)
             return after
 
@@ -127,18 +110,18 @@ class Catalog:
     async def list_brains(self) -> Sequence[Brain]:
         """Give every brain in the order they were added."""
         async with self._database.connect() as connection:
-            return tuple((await _brains(connection)).values())
+            return tuple((await catalog_rows.read_brains(connection)).values())
 
     async def install_brains(self, brains: Sequence[Brain], by: Operator, at: datetime) -> Sequence[str]:
         """Add the brains whose names are missing, in this order; gives their names. Only the first default counts."""
         async with self._database.connect() as connection:
-            missing = {brain.name for brain in brains} - set(await _brains(connection))
+            missing = {brain.name for brain in brains} - set(await catalog_rows.read_brains(connection))
         if not missing:
             return ()
 
         async def work(connection: AsyncConnection) -> Sequence[str]:
             await begin_change(connection)
-            known = await _brains(connection)
+            known = await catalog_rows.read_brains(connection)
             installed = []
             for brain in brains:
                 if brain.name in known:
@@ -146,8 +129,8 @@ class Catalog:
                 fresh = msgspec.structs.replace(
                     brain, default=brain.default and not any(other.default for other in known.values())
                 )
-                _check_fallback(fresh, known)
-                await _insert_brain(connection, fresh, position=len(known) + 1)
+                catalog_rows.check_fallback(fresh, known)
+                await catalog_rows.insert_brain(connection, fresh, position=len(known) + 1)
                 await record_change(connection, by, at, "brain.add", fresh.name, after=fresh)
                 known[fresh.name] = fresh
                 installed.append(fresh.name)
@@ -167,13 +150,13 @@ class Catalog:
         starts = [tier.above_input_tokens for tier in price.tiers]
         if not starts or starts[0] != 0 or starts != sorted(set(starts)):
             raise RefusalError("the tiers of a price begin with 0 and rise")
-        after = msgspec.structs.replace(price, origin=OPERATOR_PRICE)
+        after = msgspec.structs.replace(price, origin=catalog_rows.OPERATOR_PRICE)
 
         async def work(connection: AsyncConnection) -> Price:
             await begin_change(connection)
             table = schema.prices
             found = (await connection.execute(select(table).where(table.c.model == price.model))).mappings()
-            before = next((read_price(row) for row in found), None)
+            before = next((catalog_rows.read_price(row) for row in found), None)
             await connection.execute(delete(table).where(table.c.model == price.model))
             row = {"model": price.model, "tiers": price.tiers, "day": price.day}
             await connection.execute(insert(table).values(row))
@@ -186,7 +169,7 @@ class Catalog:
         """Give the prices set by operators, by model."""
         async with self._database.connect() as connection:
             rows = await connection.execute(select(schema.prices).order_by(schema.prices.c.model))
-            return tuple(read_price(row) for row in rows.mappings())
+            return tuple(catalog_rows.read_price(row) for row in rows.mappings())
 
     # --- recipes ----------------------------------------------------------------------------------------------------
 
@@ -199,7 +182,7 @@ class Catalog:
             await begin_change(connection)
             table = schema.recipe_switches
             found = (await connection.execute(select(table).where(table.c.recipe == recipe))).mappings()
-            before = next((read_switches(row) for row in found), RecipeSwitches(recipe=recipe))
+            before = next((catalog_rows.read_switches(row) for row in found), RecipeSwitches(recipe=recipe))
             after = changed(before, changes)
             await connection.execute(delete(table).where(table.c.recipe == recipe))
             await connection.execute(insert(table).values(msgspec.structs.asdict(after)))
@@ -220,7 +203,7 @@ class Catalog:
 
         async def work(connection: AsyncConnection) -> RecipeVersion:
             await begin_change(connection)
-            await _check_project(connection, project)
+            await catalog_rows.check_project(connection, project)
             table = schema.recipe_versions
             newest = await connection.scalar(
                 select(func.max(table.c.version)).where(table.c.recipe == recipe)
@@ -234,7 +217,7 @@ class Catalog:
                 created_at=at,
                 created_by=by.name,
             )
-            await _end_versions(connection, recipe, version.project)
+            await catalog_rows.end_versions(connection, recipe, version.project)
             await connection.execute(insert(table).values(msgspec.structs.asdict(version)))
             told = _VersionTold(recipe, version.project, version.version)
             await record_change(connection, by, at, "recipe.version", recipe, after=told)
@@ -252,7 +235,7 @@ class Catalog:
 
         async def work(connection: AsyncConnection) -> bool:
             await begin_change(connection)
-            version = await _end_versions(connection, recipe, project or "")
+            version = await catalog_rows.end_versions(connection, recipe, project or "")
             if version is None:
                 return False
             told = _VersionTold(recipe, project or "", version)
@@ -267,108 +250,4 @@ class Catalog:
         query = select(table).where(table.c.recipe == recipe, table.c.project == (project or ""))
         async with self._database.connect() as connection:
             rows = await connection.execute(query.order_by(table.c.version.desc()))
-            return tuple(read_version(row) for row in rows.mappings())
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def read_brain(row: RowMapping) -> Brain:
-    """Make the noun of a row."""
-    return Brain(
-        name=row["name"],
-        provider=row["provider"],
-        principal=row["principal"],
-        economy=row["economy"],
-        reasoning=Reasoning(row["reasoning"]),
-        fallback=parse_fallback(row["fallback"]),
-        description=row["description"],
-        news=row["news"],
-        voice=row["voice"],
-        default=row["is_default"],
-    )
-
-
-def read_price(row: RowMapping) -> Price:
-    """Make the noun of a row."""
-    return Price(model=row["model"], tiers=row["tiers"], origin=OPERATOR_PRICE, day=row["day"])
-
-
-def read_switches(row: RowMapping) -> RecipeSwitches:
-    """Make the noun of a row."""
-    level = None if row["level"] is None else Level(row["level"])
-    return RecipeSwitches(
-        recipe=row["recipe"], level=level, internet=row["internet"], knowledge=row["knowledge"]
-    )
-
-
-def read_version(row: RowMapping) -> RecipeVersion:
-    """Make the noun of a row."""
-    return RecipeVersion(**row)
-
-
-def _brain_row(brain: Brain) -> dict[str, Any]:
-    return {
-        "name": brain.name,
-        "provider": brain.provider,
-        "principal": brain.principal,
-        "economy": brain.economy,
-        "reasoning": brain.reasoning.value,
-        "fallback": str(brain.fallback),
-        "description": brain.description,
-        "news": brain.news,
-        "voice": brain.voice,
-        "is_default": brain.default,
-    }
-
-
-async def _brains(connection: AsyncConnection) -> dict[str, Brain]:
-    rows = await connection.execute(select(schema.brains).order_by(schema.brains.c.position))
-    return {row["name"]: read_brain(row) for row in rows.mappings()}
-
-
-def _known(known: dict[str, Brain], name: str) -> Brain:
-    if name not in known:
-        raise UnknownError(f"there is no model {name!r}")
-    return known[name]
-
-
-async def _insert_brain(connection: AsyncConnection, brain: Brain, *, position: int) -> None:
-    await connection.execute(insert(schema.brains).values(_brain_row(brain) | {"position": position}))
-    if brain.default:
-        await _make_default(connection, brain.name)
-
-
-async def _make_default(connection: AsyncConnection, name: str) -> None:
-    await connection.execute(update(schema.brains).values(is_default=schema.brains.c.name == name))
-
-
-def _check_fallback(brain: Brain, known: dict[str, Brain]) -> None:
-    """Refuse a fallback to nobody or, over however many brains, back to this one."""
-    seen = {brain.name}
-    current = brain
-    while isinstance(current.fallback, BrainFallback):
-        name = current.fallback.brain
-        if name in seen:
-            raise RefusalError(f"the fallback of {brain.name!r} leads in a circle over {name!r}")
-        if name not in known:
-            raise UnknownError(f"{current.name!r} cannot fall back to {name!r}: there is no such model")
-        seen.add(name)
-        current = known[name]
-
-
-async def _check_project(connection: AsyncConnection, project: str | None) -> None:
-    if project is None:
-        return
-    if not await connection.scalar(select(func.count()).where(schema.projects.c.name == project)):
-        raise UnknownError(f"there is no project {project}")
-
-
-async def _end_versions(connection: AsyncConnection, recipe: str, project: str) -> int | None:
-    """Take the live text out of force; gives its number."""
-    table = schema.recipe_versions
-    live = and_(table.c.recipe == recipe, table.c.project == project, table.c.live.is_(True))
-    version: int | None = await connection.scalar(select(table.c.version).where(live))
-    if version is not None:
-        await connection.execute(update(table).where(live).values(live=False))
-    return version
+            return tuple(catalog_rows.read_version(row) for row in rows.mappings())

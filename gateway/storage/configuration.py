@@ -15,7 +15,7 @@ from gateway.domain.tenants import Project
 from gateway.domain.usage import Price
 from gateway.storage import schema
 from gateway.storage.audit import THE_INSTALLATION
-from gateway.storage.catalog import RecipeVersion, read_brain, read_price, read_switches, read_version
+from gateway.storage.catalog_rows import RecipeVersion, read_brain, read_price, read_switches, read_version
 from gateway.storage.changes import RecipeSwitches
 from gateway.storage.columns import database_now
 from gateway.storage.outages import MissingSchemaError

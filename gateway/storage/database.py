@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-TRANSACTION_SECONDS = 5.0
+TRANSACTION_SECONDS = 4.5
 """A transaction (or a reading) that has not ended after so long is given up, whatever it waits for."""
 TRANSACTION_ATTEMPTS = 5
 """How often `transact` runs a transaction that was undone by a deadlock."""
@@ -63,7 +63,12 @@ class Database:
 
     @classmethod
     def open(cls, location: Location) -> Self:
-        """Open the store; no connection is made yet."""
+        """Open the store; no connection is made yet.
+
+        Raises:
+            OSError: The data folder is missing and cannot be made.
+
+        """
         return cls(location)
 
     async def close(self) -> None:

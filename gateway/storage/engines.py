@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import aiomysql
+import aiosqlite
+from aiosqlite.core import _STOP_RUNNING_SENTINEL
 from pymysql.constants import CLIENT
 from sqlalchemy import URL, Connection, event, make_url
-from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.exc import DisconnectionError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 from typing_extensions import override
@@ -26,8 +29,10 @@ CONNECT_SECONDS = 2.0
 """A connection to MySQL that is not ready after so long is given up."""
 CHECKOUT_SECONDS = 2.0
 """Wait for a free connection of the pool."""
-BUSY_MILLISECONDS = 3_000
-"""SQLite: wait for another process's transaction. MySQL waits as long for a row."""
+LOCK_SECONDS = 3
+"""Wait for another's transaction: on SQLite for the file, on MySQL for a row."""
+SQLITE_BUSY_MILLISECONDS = 250
+"""Longest wait for SQLite's file that nothing can cut short."""
 POOL_SIZE = 8
 POOL_OVERFLOW = 8
 RECYCLE_SECONDS = 1_800
@@ -39,7 +44,7 @@ MYSQL_SESSION = (
     # Statements see what is committed, and a search for absent rows locks no gaps.
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
     (
-        f"SET SESSION innodb_lock_wait_timeout = {BUSY_MILLISECONDS // 1000}, time_zone = '+00:00',"
+        f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, time_zone = '+00:00',"
         " sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO'"
     ),
 )
@@ -79,10 +84,16 @@ def is_stale(driver_connection: Any) -> bool:
     return reader is None or reader.at_eof() or reader.exception() is not None or bool(reader._buffer)  # noqa: SLF001
 
 
-def _pool(*, patient: bool) -> dict[str, Any]:
+def _options(*, patient: bool) -> dict[str, Any]:
+    # An error's text never shows values: they may be a conversation.
     if patient:
-        return {"poolclass": NullPool}
-    return {"pool_size": POOL_SIZE, "max_overflow": POOL_OVERFLOW, "pool_timeout": CHECKOUT_SECONDS}
+        return {"poolclass": NullPool, "hide_parameters": True}
+    return {
+        "hide_parameters": True,
+        "pool_size": POOL_SIZE,
+        "max_overflow": POOL_OVERFLOW,
+        "pool_timeout": CHECKOUT_SECONDS,
+    }
 
 
 # --- SQLite -------------------------------------------------------------------------------------------------------
@@ -91,19 +102,73 @@ def _pool(*, patient: bool) -> dict[str, Any]:
 def _sqlite_engine(path: str, *, patient: bool) -> AsyncEngine:
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=path),
-        # Transactions are begun below, not guessed by the driver.
-        connect_args={"isolation_level": None, "timeout": BUSY_MILLISECONDS / 1000},
-        **_pool(patient=patient),
+        async_creator=_sqlite_creator(path),
+        **_options(patient=patient),
     )
     event.listen(engine.sync_engine, "connect", _sqlite_connected)
     event.listen(engine.sync_engine, "begin", _sqlite_begun)
     return engine
 
 
+class _FileConnection(aiosqlite.Connection):
+    """The driver's connection, mended: closed in the middle of a statement, it lets go of the file's lock at once.
+
+    The statement's cursor lives on in the traceback of the cancellation, and SQLite keeps a transaction open as long as
+    a cursor is.
+    """
+
+    def __init__(self, connector: Callable[[], sqlite3.Connection]) -> None:
+        super().__init__(connector, iter_chunk_size=64)
+        self._thread.daemon = True
+        self._working = False
+
+    @override
+    async def _execute(self, fn: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        def work() -> Any:
+            self._working = True
+            try:
+                return fn(*args, **options)
+            finally:
+                self._working = False
+
+        return await super()._execute(work)  # type: ignore[no-untyped-call]
+
+    @override
+    async def close(self) -> None:
+        if self._connection is not None and self._running:
+            if self._working:
+                self._connection.interrupt()
+            with suppress(sqlite3.Error):
+                await self._execute(self._connection.rollback)
+        await super().close()
+
+    @override
+    def stop(self) -> None:
+        # Nobody waits for the thread's end, so it must not tell a loop that may be closed by then.
+        self._running = False
+        self._tx.put_nowait((None, self._end))
+
+    def _end(self) -> object:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        return _STOP_RUNNING_SENTINEL
+
+
+def _sqlite_creator(path: str) -> Callable[[], Awaitable[aiosqlite.Connection]]:
+    def connect() -> sqlite3.Connection:
+        # Transactions are begun below, not guessed by the driver.
+        return sqlite3.connect(path, timeout=SQLITE_BUSY_MILLISECONDS / 1000, isolation_level=None)
+
+    async def create() -> aiosqlite.Connection:
+        return await _FileConnection(connect)
+
+    return create
+
+
 def _sqlite_connected(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     try:
-        cursor.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute("PRAGMA synchronous = FULL")
         # Locked: another process opens the new file and is switching it, for good, this very moment.
@@ -114,20 +179,32 @@ def _sqlite_connected(connection: Any, _record: object) -> None:
 
 
 def _sqlite_begun(connection: Connection) -> None:
-    # A writer takes the lock at once: a reader that turns writer could not wait for it.
-    reading = connection.get_execution_options().get(READING, False)
-    connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+    if connection.get_execution_options().get(READING, False):
+        connection.exec_driver_sql("BEGIN")
+        return
+    # A writer takes the lock at once: a reader that turns writer could not wait for it. SQLite's own waiting can't be
+    # cancelled and sleeps longer and longer; in short pieces it can, and does not.
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except OperationalError as error:
+            busy = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > until:
+                raise
+        else:
+            return
 
 
 # --- MySQL --------------------------------------------------------------------------------------------------------
 
 
 def _mysql_engine(url: URL, *, patient: bool) -> AsyncEngine:
-    pool = _pool(patient=patient)
+    options = _options(patient=patient)
     if not patient:
-        pool["pool_recycle"] = RECYCLE_SECONDS
+        options["pool_recycle"] = RECYCLE_SECONDS
     # The dialect is `mysql` on MariaDB too: under `mariadb` the variants and options of the schema are ignored.
-    engine = create_async_engine("mysql+aiomysql://", async_creator=_mysql_creator(url), **pool)
+    engine = create_async_engine("mysql+aiomysql://", async_creator=_mysql_creator(url), **options)
     event.listen(engine.sync_engine, "checkout", _mysql_checked_out)
     return engine
 

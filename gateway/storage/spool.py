@@ -67,6 +67,8 @@ class Spool:
             OSError: The folder cannot be read or written.
 
         """
+        if not self.pending:
+            return 0
         lock = await asyncio.to_thread(_try_lock, self._import_lock)
         if lock is None:
             return 0

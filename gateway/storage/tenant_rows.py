@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from gateway.domain.tenants import PROJECT_NAME, Operator, Permission, Project, ProjectKey
 from gateway.storage import schema
 from gateway.storage.audit import begin_change, record_change
-from gateway.storage.refusals import DuplicateError, RefusalError, UnknownError
+from gateway.storage.refusals import DuplicateError, RefusalError, UnknownError, check_sizes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,6 +23,7 @@ async def add_project(connection: AsyncConnection, project: Project, by: Operato
     """Create a project; see `Tenants.add_project`."""
     if not PROJECT_NAME.fullmatch(project.name):
         raise RefusalError(f"{project.name!r} is not a project name: lower-case letters, digits, - and _")
+    check_sizes(schema.projects, project_row(project))
     await begin_change(connection)
     if await _find_project(connection, project.name) is not None:
         raise DuplicateError(f"project {project.name} exists already")
@@ -40,6 +41,7 @@ async def add_key(
     if (await get_project(connection, project)).internal:
         raise RefusalError(f"project {project} belongs to the gateway and has no keys")
     row = {"project": project, "digest": digest, "label": label, "created_at": at}
+    check_sizes(schema.project_keys, row)
     try:
         inserted = await connection.execute(insert(schema.project_keys).values(row))
     except IntegrityError as error:

@@ -6,11 +6,27 @@ from typing import Literal
 
 import msgspec
 
-from gateway.domain.completion import Answer
+from gateway.domain.completion import Answer, Citation, PageCitation
 from gateway.domain.errors import Failure
-from gateway.wire.glossary import Wire
+from gateway.wire.glossary import Wire, words
 
 _encoder = msgspec.json.Encoder()
+
+
+class PageReply(Wire, frozen=True, kw_only=True, tag="documento", tag_field="fonte", rename=words(text="testo")):
+    """A citation of an attached PDF."""
+
+    document: str
+    page: int
+    text: str
+
+
+class WebReply(Wire, frozen=True, kw_only=True, tag="web", tag_field="fonte", rename=words(text="testo")):
+    """A citation of a web page."""
+
+    url: str
+    title: str
+    text: str
 
 
 class MetaReply(Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -26,6 +42,10 @@ class MetaReply(Wire, frozen=True, kw_only=True, omit_defaults=True):
     cached: bool = False
     attempts: int | None = None
     fallback: str | None = None
+    citations: tuple[PageReply | WebReply, ...] | None = None
+    citations_off: str | None = None
+    searches: int | None = None
+    pages: int | None = None
     replayed: bool = False
     request_id: str
 
@@ -71,6 +91,10 @@ def encode_answer(answer: Answer) -> bytes:
                 cached=meta.cached,
                 attempts=meta.attempts,
                 fallback=_fallback_words(meta.fallback),
+                citations=None if meta.citations is None else tuple(map(_citation, meta.citations)),
+                citations_off=meta.citations_off,
+                searches=meta.searches,
+                pages=meta.pages,
                 replayed=meta.replayed,
                 request_id=meta.request_id,
             ),
@@ -86,6 +110,12 @@ def encode_failure(failure: Failure) -> bytes:
 def error_body(failure: Failure) -> ErrorBody:
     """Give the part that a stream's `error` event shares with an error reply."""
     return ErrorBody(code=failure.fault.code, message=failure.message)
+
+
+def _citation(citation: Citation) -> PageReply | WebReply:
+    if isinstance(citation, PageCitation):
+        return PageReply(document=citation.document, page=citation.page, text=citation.text)
+    return WebReply(url=citation.url, title=citation.title, text=citation.text)
 
 
 def _fallback_words(fallback: str | None) -> str | None:

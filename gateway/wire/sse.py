@@ -6,16 +6,50 @@ import msgspec
 
 from gateway.domain.completion import Answer
 from gateway.domain.errors import CONTRACT_FAULTS, PROVIDER_UNAVAILABLE, Failure
+from gateway.domain.events import Event, Piece, Searched, Searching, Told
+from gateway.wire.glossary import Wire, words
 from gateway.wire.replies import encode_answer, error_body
 
 PING = b": ping\n\n"
+SEARCH_TOOL = "ricerca_internet"
 
 _encoder = msgspec.json.Encoder()
+
+
+class SearchArguments(Wire, frozen=True, kw_only=True):
+    """What is searched for."""
+
+    query: str
+
+
+class SearchBody(Wire, frozen=True, kw_only=True, rename=words(arguments="argomenti"), omit_defaults=True):
+    """Data of `tool_call` (with arguments) and `tool_done` (without)."""
+
+    id: str
+    name: str
+    arguments: SearchArguments | None = None
+
+
+def frame_of(event: Event) -> bytes:
+    """The frame of one event."""
+    if isinstance(event, Piece):
+        return delta_frame(event.text)
+    if isinstance(event, Told):
+        return done_frame(event.answer)
+    return search_frame(event)
 
 
 def delta_frame(text: str) -> bytes:
     """A piece of text."""
     return b'event: delta\ndata: {"text": ' + _encoder.encode(text) + b"}\n\n"
+
+
+def search_frame(search: Searching | Searched) -> bytes:
+    """The web search's lamp: on with the query, off when the search has ended."""
+    if isinstance(search, Searching):
+        told = SearchBody(id=search.id, name=SEARCH_TOOL, arguments=SearchArguments(query=search.query))
+        return b"event: tool_call\ndata: " + _encoder.encode(told) + b"\n\n"
+    return b"event: tool_done\ndata: " + _encoder.encode(SearchBody(id=search.id, name=SEARCH_TOOL)) + b"\n\n"
 
 
 def done_frame(answer: Answer) -> bytes:

@@ -267,7 +267,10 @@ async def test_an_answer_beyond_32_mib_is_none(stage: Stage, watched: bool) -> N
 @pytest.mark.parametrize(
     ("code", "trouble"),
     [
-        *((code, Trouble.REJECTED) for code in (300, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 413, 422)),
+        *(
+            (code, Trouble.REJECTED)
+            for code in (300, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 413, 422)
+        ),
         *((code, Trouble.OVERLOADED) for code in (408, 409, 429, 503, 529)),
         *((code, Trouble.FAULTY) for code in (500, 501, 502, 520, 599)),
         (504, Trouble.TIMEOUT),
@@ -307,7 +310,9 @@ async def test_the_wait_a_provider_asks_for(
     error = (await stage.ask()).error
 
     assert error is not None
-    assert error.retry_after == (None if seconds is None else pytest.approx(seconds, abs=90 if seconds > 60 else 0))
+    assert error.retry_after == (
+        None if seconds is None else pytest.approx(seconds, abs=90 if seconds > 60 else 0)
+    )
 
 
 async def test_a_redirect_is_not_followed(stage: Stage, watched: bool) -> None:
@@ -387,7 +392,10 @@ async def test_a_sequence_never_begun_asks_nobody(stage: Stage, watched: bool) -
 @pytest.mark.parametrize("key", [None, "", "  ", "chiave\ncon a capo", "chiàve"])
 async def test_without_a_usable_key_nobody_is_asked(key: str | None, watched: bool) -> None:
     async with open_transport() as transport:
-        for provider in (Claude(transport, key, "http://127.0.0.1:9"), OpenAI(transport, key, "http://127.0.0.1:9/v1")):
+        for provider in (
+            Claude(transport, key, "http://127.0.0.1:9"),
+            OpenAI(transport, key, "http://127.0.0.1:9/v1"),
+        ):
             assert not provider.ready
 
             told = await outcome_of(provider, call_of(watched=watched), target_of(provider.name))

@@ -32,7 +32,13 @@ async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
 def wire_of(seen: Seen) -> dict[str, Any]:
     # The length follows from the body, and the order of its fields is nobody's business.
     headers = {name: value for name, value in seen.headers.items() if name != "content-length"}
-    return {"method": seen.method, "path": seen.path, "query": seen.query, "headers": headers, "body": seen.body}
+    return {
+        "method": seen.method,
+        "path": seen.path,
+        "query": seen.query,
+        "headers": headers,
+        "body": seen.body,
+    }
 
 
 async def sdk_sends(stage: Stage, **fields: Any) -> None:
@@ -45,7 +51,7 @@ async def sdk_sends(stage: Stage, **fields: Any) -> None:
             timeout=TIMEOUT,
             http_client=anthropic.DefaultAioHttpClient(),
         ) as claude:
-            await claude.messages.create(**fields)
+            await read(await claude.messages.create(**fields))
         return
     async with openai.AsyncOpenAI(
         api_key=stage.server.key,
@@ -54,17 +60,27 @@ async def sdk_sends(stage: Stage, **fields: Any) -> None:
         timeout=TIMEOUT,
         http_client=openai.DefaultAioHttpClient(),
     ) as chat:
-        await chat.chat.completions.create(**fields)
+        await read(await chat.chat.completions.create(**fields))
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
+async def read(told: Any) -> None:
+    if isinstance(told, anthropic.AsyncStream | openai.AsyncStream):
+        async for _ in told:
+            pass
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=["free", "fields", "choice"])
 @pytest.mark.parametrize("reasoning", list(Reasoning))
 @pytest.mark.parametrize("watched", [False, True], ids=["whole", "pieces"])
 async def test_it_is_the_sdks_request(
     stage: Stage, watched: bool, reasoning: Reasoning, shape: Shape | None
 ) -> None:
-    how: dict[str, Any] = {"before": BEFORE, "parameters": "In inglese.", "shape": shape, "answer_tokens": 700}
+    how: dict[str, Any] = {
+        "before": BEFORE,
+        "parameters": "In inglese.",
+        "shape": shape,
+        "answer_tokens": 700,
+    }
     await stage.ask("Vero?", watched=watched, reasoning=reasoning, **how)
     form = form_of(shape)
     fields = claude_fields(reasoning) if stage.name == "claude" else openai_fields(reasoning)

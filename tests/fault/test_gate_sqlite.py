@@ -64,7 +64,9 @@ async def test_a_killed_process_frees_its_keys_at_once_and_keeps_its_places(stor
     assert isinstance(await store.gate.admit(ask(per_hour=3)), LimitReached)
 
 
-async def test_the_reservations_of_a_killed_process_are_handed_out_once_and_at_once(store: SqliteStore) -> None:
+async def test_the_reservations_of_a_killed_process_are_handed_out_once_and_at_once(
+    store: SqliteStore,
+) -> None:
     await supply(store.gate)
     await _killed_holder(store)
     other = store.open()
@@ -163,7 +165,9 @@ async def test_a_locked_file_is_away_within_two_seconds_and_the_loop_goes_on(sto
             *(store.gate.admit(ask(per_hour=5)) for _ in range(20)), return_exceptions=True
         )
         await asyncio.sleep(0.2)
-        late = await asyncio.gather(*(store.gate.admit(ask(per_hour=5)) for _ in range(5)), return_exceptions=True)
+        late = await asyncio.gather(
+            *(store.gate.admit(ask(per_hour=5)) for _ in range(5)), return_exceptions=True
+        )
         assert time.monotonic() - begun < 4.2
         assert {type(outcome) for outcome in [*outcomes, *late]} == {StoreAwayError}
         stop = True

@@ -281,7 +281,11 @@ _SHAPES = st.builds(
         )
     ),
 )
-_WORDS = ["admit"] * 6 + ["settle"] * 3 + ["again", "release", "renew", "earlier", "forget", "lapse", "orphans", "wait"]
+_WORDS = (
+    ["admit"] * 6
+    + ["settle"] * 3
+    + ["again", "release", "renew", "earlier", "forget", "lapse", "orphans", "wait"]
+)
 _STEPS = st.lists(st.tuples(st.sampled_from(_WORDS), st.integers(0, 40), _SHAPES), min_size=5, max_size=40)
 
 
@@ -296,7 +300,9 @@ def store(request: pytest.FixtureRequest) -> GateStore:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=_STEPS)
-def test_a_gate_does_what_the_model_does(store: GateStore, steps: list[tuple[str, int, AdmissionRequest]]) -> None:
+def test_a_gate_does_what_the_model_does(
+    store: GateStore, steps: list[tuple[str, int, AdmissionRequest]]
+) -> None:
     async def run() -> None:
         both = _Run(store)
         try:
@@ -306,5 +312,3 @@ def test_a_gate_does_what_the_model_does(store: GateStore, steps: list[tuple[str
             await both.close()
 
     asyncio.run(run())
-
-

@@ -30,6 +30,8 @@ ANSWER_SECONDS = 1.8
 """The time one step may take with everything: connecting, a second attempt, the answer."""
 CLUSTER_SCHEME = "redis+cluster://"
 
+_POOL_OPTIONS = ("max_connections", "timeout")
+"""Options of a URL that mean nothing here: there is one connection."""
 _SCAN_KEYS = "1000"
 _CLUSTER_CONNECTIONS = 1_000
 """To each node. Far more than a process has calls at once: reaching it would look like an outage."""
@@ -95,12 +97,20 @@ class ServerLink(Link):
     Args:
         url: `redis://` or `rediss://`, with the options of redis-py.
 
+    Raises:
+        ValueError: The URL can't be understood.
+
     """
 
     def __init__(self, url: str) -> None:
         options: dict[str, Any] = dict(parse_url(url))
-        # Never connected: the library's reading of the URL, its defaults and its TLS included.
-        self._told = options.pop("connection_class", Connection)(**options)
+        for name in _POOL_OPTIONS:
+            options.pop(name, None)
+        try:
+            # Never connected: the library's reading of the URL, its defaults and its TLS included.
+            self._told = options.pop("connection_class", Connection)(**options)
+        except TypeError as error:
+            raise ValueError(f"the Redis URL has an option nobody knows: {error}") from None
         self._wire: Wire | None = None
         self._connecting = asyncio.Lock()
 

@@ -43,11 +43,11 @@ class LivingMark:
             OSError: The folder can't be used.
 
         """
-        self._forget_descriptor()
+        self.abandon()
         self.folder.mkdir(exist_ok=True)
         path = self.folder / self.owner
         while not self.standing():
-            self._forget_descriptor()
+            self.abandon()
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             # Waits for an asker who is looking at this file just now, and may remove it: hence the loop.
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ class LivingMark:
         if self._descriptor is None:
             return False
         try:
-            there = os.stat(self.folder / self.owner)  # noqa: PTH116 - asked with every batch: no detour over pathlib
+            there = (self.folder / self.owner).stat()
         except OSError:
             return False
         mine = os.fstat(self._descriptor)
@@ -67,7 +67,7 @@ class LivingMark:
         """Remove the file: whatever this owner still holds is free from now on."""
         if self.standing():
             (self.folder / self.owner).unlink(missing_ok=True)
-        self._forget_descriptor()
+        self.abandon()
 
     def is_dead(self, owner: str) -> bool:
         """Whether the process behind another mark is gone.
@@ -113,9 +113,9 @@ class LivingMark:
                     os.close(descriptor)
                 yield path.name
 
-    def _forget_descriptor(self) -> None:
+    def abandon(self) -> None:
+        """Close the file here; the lock stays while another process has it from the same opening."""
         if self._descriptor is not None:
-            # Closing, not unlocking: in a forked child the lock is the parent's.
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -123,7 +123,7 @@ class LivingMark:
 def _leave_marks_to_the_parent() -> None:
     """A forked child would keep the lock after its parent's death."""
     for mark in list(_held):
-        mark._forget_descriptor()  # noqa: SLF001 - the same module
+        mark.abandon()
 
 
 os.register_at_fork(after_in_child=_leave_marks_to_the_parent)

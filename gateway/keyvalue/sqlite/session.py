@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from typing import TYPE_CHECKING, Any
@@ -54,7 +53,7 @@ class Session:
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute(f"PRAGMA wal_autocheckpoint = {_LONGEST_LOG_PAGES}")
             self._migrate()
-            there = os.stat(self._path)  # noqa: PTH116 - see `standing`
+            there = self._path.stat()
             self._identity = (there.st_ino, there.st_dev)
             mark.hold()
         except (sqlite3.Error, OSError):
@@ -64,7 +63,7 @@ class Session:
     def standing(self) -> bool:
         """Whether file and mark are still the ones opened: SQLite would go on writing to a removed file."""
         try:
-            there = os.stat(self._path)  # noqa: PTH116 - asked with every batch: no detour over pathlib
+            there = self._path.stat()
         except OSError:
             return False
         return (there.st_ino, there.st_dev) == self._identity and self._mark.standing()

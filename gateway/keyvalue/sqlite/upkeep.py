@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 FINISHED_SECONDS = 600
 """How long a settled or released call is remembered as such."""
 
-_SWEEP_SECONDS = 20
-_SWEEP_ROWS = 500
+_SWEEP_SECONDS = 1
+_SWEEP_ROWS = 2_000
+"""Of each kind, by each process: it keeps pace with as many calls a second."""
 _EXPIRED_CLAIM_SECONDS = 600
 """A claim that nobody renewed nor took over for so long is swept out."""
 _GRACE_SECONDS = 3_600
@@ -87,7 +88,7 @@ def sweep(session: Session, now: float) -> None:
     session.run(
         "DELETE FROM finished WHERE (project, request_id) IN"
         " (SELECT project, request_id FROM finished WHERE at <= ? LIMIT ?)",
-        (clock - FINISHED_SECONDS, _SWEEP_ROWS * _SWEEP_SECONDS),
+        (clock - FINISHED_SECONDS, _SWEEP_ROWS),
     )
     # Windows of projects that no longer call: one project at a time, in turn.
     project = session.one(

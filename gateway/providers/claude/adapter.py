@@ -53,6 +53,15 @@ class Claude:
         if self.ready:
             await self._upstream.outgoing()
 
+    async def sdk(self) -> AsyncAnthropic:
+        """Give the SDK's client, for what is asked through it (never closed: its connections are the transport's).
+
+        Raises:
+            ProviderError: There is no key.
+
+        """
+        return await self._upstream.sdk()
+
     def stream(self, call: ModelCall, target: Target) -> ProviderEvents:
         """Ask once."""
         form = form_of(call.shape)

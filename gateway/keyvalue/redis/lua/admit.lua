@@ -71,7 +71,7 @@ if reserves and cap then
   end
 end
 
--- The first write is one that Redis refuses when its memory is full; after it, it refuses none.
+-- The first write must be one that Redis refuses when its memory is full: after another it refuses none.
 if limit and not counted then
   redis.call('ZADD', window, ARGV[3], request)
   redis.call('EXPIRE', window, GARBAGE_SECONDS)

@@ -30,8 +30,8 @@ local function minus(amount)
 end
 
 local function write_claim(key, fingerprint, request, at)
-  redis.call('DEL', key)
   redis.call('HSET', key, 'f', fingerprint, 'r', request, 'l', exact(at + CLAIM_SECONDS))
+  redis.call('HDEL', key, 'k', 'a')
   redis.call('EXPIRE', key, GARBAGE_SECONDS)
 end
 

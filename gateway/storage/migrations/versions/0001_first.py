@@ -47,13 +47,18 @@ def _counting(name: str) -> sa.Column[Any]:
 def _table(name: str, *items: SchemaItem, **options: Any) -> None:
     op.create_table(
         name,
-        *items,
+        *(item for item in items if not isinstance(item, sa.Index)),
         if_not_exists=True,
         mysql_engine="InnoDB",
         mysql_charset="utf8mb4",
         mysql_collate="utf8mb4_bin",
         **options,
     )
+    # MySQL has no "if not exists" for an index.
+    there = {index["name"] for index in sa.inspect(op.get_bind()).get_indexes(name)}
+    for item in items:
+        if isinstance(item, sa.Index) and item.name not in there:
+            op.create_index(item.name, name, [str(column) for column in item.expressions])
 
 
 def _key(table: str, *columns: str) -> sa.PrimaryKeyConstraint:
@@ -61,7 +66,7 @@ def _key(table: str, *columns: str) -> sa.PrimaryKeyConstraint:
 
 
 def _index(table: str, *columns: str) -> sa.Index:
-    return sa.Index(op.f(f"ix_{table}_{'_'.join(columns)}"), *columns)
+    return sa.Index(op.f(f"ix_{table}_{'_'.join(columns)}"), *map(sa.text, columns))
 
 
 def _unique(table: str, *columns: str) -> sa.UniqueConstraint:

@@ -1,0 +1,122 @@
+"""What can be seen without the database: the data folder, the clock's file, the recipe files, the key-value store."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gateway.bootstrap import SECRET_FILE, open_gate, recipes_folder
+from gateway.cli.doctor.problem import Problem
+from gateway.domain.errors import StoreAwayError
+from gateway.keyvalue.redis.link import CLUSTER_SCHEME, open_link
+from gateway.keyvalue.redis.scripts import Call, Script
+from gateway.recipe_files import check_recipes
+from gateway.storage.spool import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gateway.settings import Settings
+
+FOR_OTHERS = 0o077
+"""Permissions of anybody but the owner."""
+UNREADABLE_SPOOL = "spool-unreadable.jsonl"
+
+_TOLD = "return redis.call('INFO', 'persistence') .. redis.call('INFO', 'memory')"
+_INFO = Script(_TOLD, hashlib.sha1(_TOLD.encode(), usedforsecurity=False).hexdigest())
+_WANTED = {
+    "aof_enabled": ("1", "appendonly yes"),
+    "maxmemory_policy": ("noeviction", "maxmemory-policy noeviction"),
+}
+"""Lines of Redis's INFO: what must stand there, and the setting it comes from."""
+_CLUSTER_QUESTIONS = 256
+"""Keys asked about in a cluster: so many, anywhere, that no node with a fair share of the slots is passed over."""
+
+
+def folder_problems(settings: Settings) -> Iterator[Problem]:
+    """Look at what stands in the data folder."""
+    secret = settings.data / SECRET_FILE
+    if settings.secret is None and secret.exists() and stat.S_IMODE(secret.stat().st_mode) & FOR_OTHERS:
+        yield Problem(f"il segreto in {secret} può essere letto da altri utenti", f"chmod 600 {secret}")
+    if Spool(settings.data).pending:
+        yield Problem(
+            f"in {settings.data} ci sono righe del registro che non sono ancora nel database",
+            "tenere acceso pepper serve con questa cartella: le importa da solo quando il database risponde",
+        )
+    unreadable = settings.data / UNREADABLE_SPOOL
+    if unreadable.exists():
+        yield Problem(
+            f"{unreadable} contiene righe del registro che non si leggono",
+            "esaminarle e spostare altrove il file",
+        )
+
+
+def clock_problems(settings: Settings) -> Iterator[Problem]:
+    """Look at the file that tells the time."""
+    if settings.clock_file is None:
+        return
+    try:
+        datetime.fromisoformat(settings.clock_file.read_text().strip())
+    except (OSError, ValueError):
+        yield Problem(
+            f"PEPPER_CLOCK_FILE: in {settings.clock_file} non c'è un istante, e vale l'ora della macchina",
+            "scriverci un istante ISO 8601 in UTC, oppure togliere la variabile (serve solo alle prove)",
+        )
+
+
+def recipe_problems(settings: Settings) -> Iterator[Problem]:
+    """Read every recipe file."""
+    for error in check_recipes(recipes_folder(settings)):
+        yield Problem(f"ricetta {error}", f"correggere {error.file}; pepper recipe check la rilegge")
+
+
+async def key_value_problems(settings: Settings) -> tuple[Problem, ...]:
+    """Ask the key-value store whether it is there and keeps what it is told."""
+    if settings.redis_url is not None:
+        return await _redis_problems(settings.redis_url)
+    if not settings.data.is_dir():
+        return ()  # what keeps it from being made is told with the database
+    gate = open_gate(settings)
+    try:
+        await gate.ping()
+    except StoreAwayError as error:
+        return (
+            Problem(
+                f"il deposito chiave-valore in {settings.data} non si può usare: {error}",
+                "controllare permessi e spazio della cartella",
+            ),
+        )
+    finally:
+        await gate.close()
+    return ()
+
+
+async def _redis_problems(url: str) -> tuple[Problem, ...]:
+    numbers = range(_CLUSTER_QUESTIONS if url.startswith(CLUSTER_SCHEME) else 1)
+    link = open_link(url)
+    try:
+        told = await link.run([Call(_INFO, (f"pepper:{{{number}}}:nothing",), ()) for number in numbers])
+    except StoreAwayError as error:
+        return (
+            Problem(
+                f"Redis non risponde come deve: {error}",
+                "accenderlo, oppure correggere PEPPER_REDIS_URL (indirizzo, password, permessi)",
+            ),
+        )
+    finally:
+        await link.close()
+    nodes = [dict(line.partition(":")[::2] for line in text.decode().splitlines()) for text in told]
+    return tuple(
+        Problem(
+            f"Redis perde dati: {name} è {_found(nodes, name, value)}",
+            f"mettere {setting} nella sua configurazione",
+        )
+        for name, (value, setting) in _WANTED.items()
+        if any(node.get(name) != value for node in nodes)
+    )
+
+
+def _found(nodes: list[dict[str, str]], name: str, wanted: str) -> str:
+    return next(node.get(name, "?") for node in nodes if node.get(name) != wanted)

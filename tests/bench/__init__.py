@@ -1,0 +1,1 @@
+"""The benchmarks of `docs/performance.md`: `make bench`, or `python -m tests.bench --help`."""

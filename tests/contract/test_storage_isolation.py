@@ -1,0 +1,71 @@
+"""Whatever belongs to a project is read and written with the project in the WHERE clause: every statement is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from gateway.storage.calls import Calls
+from gateway.storage.catalog import Catalog
+from gateway.storage.conversations import Conversations
+from gateway.storage.database import Database
+from gateway.storage.reservations import Reservation
+from gateway.storage.tenants import Tenants
+from tests.unit.storage.stores import ANNA, KINDS, NOW, TODAY, entry, opened, pair, place_of, project
+
+TENANT_TABLE = re.compile(
+    r"\b(?:FROM|UPDATE|JOIN)\s+(calls|spending|reservations|conversations|pairs|project_keys)\b"
+)
+WITH_PROJECT = re.compile(r"WHERE .*\bproject\b", re.DOTALL)
+ACROSS_PROJECTS = re.compile(
+    # Is the row there, under whatever name? A request id is one in the whole ledger.
+    r"^SELECT calls\.request_id \s*FROM calls \s*WHERE calls\.request_id IN"
+)
+
+
+@pytest.fixture(params=KINDS)
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    async with opened(place_of(request, tmp_path)) as database:
+        yield database
+
+
+async def test_every_statement_names_the_project(database: Database) -> None:
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    event.listen(database.engine.sync_engine, "before_cursor_execute", note)
+    tenants, calls, conversations = Tenants(database), Calls(database), Conversations(database)
+    for name in ("alfa", "beta"):
+        await tenants.add_project(project(name), ANNA)
+        key = await tenants.add_key(name, name.encode().ljust(32), "", ANNA, NOW)
+        await tenants.list_keys(name)
+        held = Reservation(project=name, day=TODAY, request_id=f"h-{name}", amount=5, record=b"")
+        await calls.reserve(held, 1)
+        await calls.reserve(held, 1)
+        other = Reservation(project=name, day=TODAY, request_id=f"r-{name}", amount=5, record=b"")
+        await calls.renew_reservations([held, other])
+        written = [entry(f"r-{name}", name, pair=pair(f"r-{name}", name), reserved_in_database=True)]
+        await calls.commit(written)
+        await calls.commit(written)
+        await calls.release_reservations(name, [f"h-{name}"])
+        await calls.spent(name, TODAY)
+        await calls.find_call(name, f"r-{name}")
+        await calls.recent_calls(name)
+        await conversations.append(pair(f"s-{name}", name, replaces=f"r-{name}"))
+        await conversations.exists(name, "cnv_1", NOW)
+        await conversations.history(name, "cnv_1", NOW, 100)
+        await Catalog(database).recipe_history("libero", project=name)
+        await tenants.revoke_key(name, key.id, ANNA, NOW)
+    await tenants.remove_project("alfa", ANNA, NOW)
+    await calls.close()
+    looked_at = [each for each in statements if TENANT_TABLE.search(each)]
+    assert len(looked_at) > 40
+    assert [
+        each for each in looked_at if not WITH_PROJECT.search(each) and not ACROSS_PROJECTS.search(each)
+    ] == []
