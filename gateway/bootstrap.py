@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from gateway.attachments import Attachments
+from gateway.attachments.read import Attachments
 from gateway.chain.admit import Admitting
 from gateway.chain.answer import Chain
 from gateway.chain.authenticate import Authenticator

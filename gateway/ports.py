@@ -154,7 +154,14 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admitted(msgspec.Struct, frozen=True):
-    """Come in: claim, window entry and reservation are held."""
+    """Come in: claim, window entry and reservation are held.
+
+    Attributes:
+        generation: The project's cache generation at this moment.
+
+    """
+
+    generation: int = 0
 
 
 class Earlier(msgspec.Struct, frozen=True):
@@ -166,6 +173,12 @@ class Earlier(msgspec.Struct, frozen=True):
 
     answer: bytes
     cached: bool
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """An earlier call under the key was cut and left a note for its repeat; the key is free for that."""
+
+    note: bytes
 
 
 class Busy(msgspec.Struct, frozen=True):
@@ -207,8 +220,10 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         cost: Micro-dollars that move from reserved to spent.
         now: Business time, for expiries.
         answer: Kept under the claim for `KEPT_SECONDS`, or None: the claim is dropped.
+        note: Instead of an answer: what an interrupted call leaves for its repeat. It is given back by `earlier` for
+            as long, and the key stays free for a request with the same fingerprint.
         cached: Kept in the project's cache under `request.cache_key` for so many seconds, or None.
-        generation: The cache generation read when the call began (`Gate.generation`); if it has passed, nothing is cached.
+        generation: The cache generation when the call was admitted; if it has passed, nothing is cached.
 
     """
 
@@ -216,6 +231,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
     cost: int
     now: float
     answer: bytes | None = None
+    note: bytes | None = None
     cached: bytes | None = None
     cache_seconds: float = 0
     generation: int = 0
@@ -237,8 +253,8 @@ class Gate(Protocol):
     Every method raises `StoreAwayError` within 2 seconds when the store does not answer.
     """
 
-    async def earlier(self, project: str, claim: Claim, now: float) -> Earlier | Mismatch | None:
-        """Look under a key without claiming it: a kept answer, another request's key, or None (free or running)."""
+    async def earlier(self, project: str, claim: Claim, now: float) -> Earlier | Interrupted | Mismatch | None:
+        """Look under a key without claiming it: a kept answer or note, another request's key, or None (free, running)."""
         ...
 
     async def admit(self, request: AdmissionRequest) -> Verdict:

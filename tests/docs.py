@@ -14,7 +14,9 @@ _HEAD = "| HTTP | `codice` | repeat | `messaggio` | meaning |\n| --- | --- | ---
 
 def errors_page() -> str:
     """Give `docs/errors.md`: the table of `gateway/domain/errors.py` and how to read it."""
-    again = ", ".join(f"`{status}`" for status in sorted({fault.status for fault in FAULTS if fault.retryable}))
+    again = ", ".join(
+        f"`{status}`" for status in sorted({fault.status for fault in FAULTS if fault.retryable})
+    )
     return f"""# Errors
 
 <!-- Written by `python -m tests.docs` from gateway/domain/errors.py: change it there. -->
@@ -22,7 +24,7 @@ def errors_page() -> str:
 Every error has one form, on every address:
 
 ```json
-{{"ok": false, "errore": {{"codice": "encode_sconosciuto", "messaggio": "La ricetta richiesta non esiste."}}}}
+{{"ok": false, "errore": {{"codice": "troppe_richieste", "messaggio": "Il progetto ha superato il suo limite di chiamate."}}}}
 ```
 
 - Decide by the HTTP status and `codice`. `messaggio` is for a log: it is often more exact than the one below, and may

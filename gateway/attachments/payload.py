@@ -16,17 +16,17 @@ HEAD_BYTES = 3 * 512
 """How much of a file is looked at to recognise it."""
 
 _HEAD_CHARACTERS = HEAD_BYTES // 3 * 4
-_SLICE_CHARACTERS = 256 * 1024
+_SLICE_CHARACTERS = 64 * 1024
 _PREFIX = re.compile(r"\s*data:[^,]{0,300};base64,", re.IGNORECASE)
 _PREFIX_CHARACTERS = 512
 _BLANKS = b" \t\r\n\v\f"
-_WRONG = 0
 _STANDARD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_WRONG = ord("!")
 _TO_STANDARD = bytes(
     byte if byte in _STANDARD + b"=" else {ord("-"): ord("+"), ord("_"): ord("/")}.get(byte, _WRONG)
     for byte in range(256)
 )
-_VALID_START = re.compile(rb"[A-Za-z0-9+/]*")
+_STANDARD_START = re.compile(r"[A-Za-z0-9+/]*")
 
 
 class Payload(NamedTuple):
@@ -48,38 +48,61 @@ class Payload(NamedTuple):
 
 def open_payload(written: str) -> Payload:
     """Read a caller's base64, without decoding more of it than its head."""
-    characters = b"".join(_slices(written))
-    body = characters.rstrip(b"=")
-    padding, missing = len(characters) - len(body), -len(body) % 4
-    if (
-        _WRONG in body or b"=" in body or missing == 3 or padding not in {0, missing}
-    ):  # one left over is no byte
-        return Payload("", 0, _head(body), valid=False)
-    if missing:
-        # The last characters may hold bits that belong to no byte: written anew, they are zero.
-        whole = len(body) - len(body) % 4
-        rest = binascii.a2b_base64(body[whole:] + b"=" * missing)
-        body = body[:whole] + binascii.b2a_base64(rest, newline=False)
-    text = body.decode("ascii")
-    size = len(text) // 4 * 3 - missing
-    # Mostly nothing had to be changed: keep one string, not two.
-    return Payload(written if text == written else text, size, _head(body), valid=True)
-
-
-def _slices(written: str) -> list[bytes]:
     prefix = _PREFIX.match(written[:_PREFIX_CHARACTERS])
-    start = prefix.end() if prefix else 0
-    return [
-        written[place : place + _SLICE_CHARACTERS].encode("ascii", "replace").translate(_TO_STANDARD, _BLANKS)
+    text, end = written, _end_of_standard(written)
+    if prefix or end is None:
+        text = _folded(written, prefix.end() if prefix else 0)
+        end = _end_of_standard(text)
+    if end is None:
+        return Payload("", 0, _head(text), valid=False)
+    whole, missing, padding = end - end % 4, -end % 4, len(text) - end
+    if missing == 3 or padding not in {0, missing}:  # one character left over is less than a byte
+        return Payload("", 0, _head(text), valid=False)
+    # The last characters may hold bits that belong to no byte: written anew, they are zero.
+    rest = _encoded(_decoded(text[whole:end]))
+    if text[whole:] != rest:
+        text = text[:whole] + rest
+    return Payload(text, len(text) // 4 * 3 - missing, _head(text), valid=True)
+
+
+def _end_of_standard(text: str) -> int | None:
+    """Give where the padding begins, or None if anything else than base64 is in the text.
+
+    Mostly this is all that is done to a large text: nothing of its size is copied.
+    """
+    end = text.find("=")
+    if end == -1:
+        end = len(text)
+    elif text[end:].strip("="):
+        return None
+    for place in range(0, end, _SLICE_CHARACTERS):
+        piece = text[place : min(place + _SLICE_CHARACTERS, end)].encode("ascii", "replace")
+        if piece.translate(None, _STANDARD):
+            return None
+    return end
+
+
+def _folded(written: str, start: int) -> str:
+    """Leave out blanks and put the standard alphabet in place of the one of URLs; the rest becomes wrong."""
+    return "".join(
+        written[place : place + _SLICE_CHARACTERS]
+        .encode("ascii", "replace")
+        .translate(_TO_STANDARD, _BLANKS)
+        .decode("ascii")
         for place in range(start, len(written), _SLICE_CHARACTERS)
-    ]
+    )
 
 
-def _head(body: bytes) -> bytes:
+def _head(text: str) -> bytes:
     """Decode the beginning, as far as it is base64."""
-    start = _VALID_START.match(body[:_HEAD_CHARACTERS])
-    readable = start.group() if start else b""
-    spare = len(readable) % 4
-    if spare == 1:
-        readable = readable[:-1]
-    return binascii.a2b_base64(readable + b"=" * (-len(readable) % 4))
+    start = _STANDARD_START.match(text[:_HEAD_CHARACTERS])
+    readable = start.group() if start else ""
+    return _decoded(readable[:-1] if len(readable) % 4 == 1 else readable)
+
+
+def _decoded(characters: str) -> bytes:
+    return binascii.a2b_base64(characters + "=" * (-len(characters) % 4))
+
+
+def _encoded(data: bytes) -> str:
+    return binascii.b2a_base64(data, newline=False).decode("ascii")

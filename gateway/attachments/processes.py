@@ -17,7 +17,7 @@ MOST_PROCESSES = 4
 FILES_PER_PROCESS = 100
 START_SECONDS = 20.0
 PATIENCE_SECONDS = 10.0
-_SLICE_CHARACTERS = 128 * 1024
+_SLICE_CHARACTERS = 64 * 1024
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from gateway.attachments.counter import main; main()"
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """All that a counting process learns of the environment: it reads strangers' files and shall know no key."""
@@ -83,6 +83,8 @@ class CountingProcess:
         for place in range(0, len(text), _SLICE_CHARACTERS):
             self._files.write(text[place : place + _SLICE_CHARACTERS].encode("ascii"))
             await self._files.drain()
+            # A process that keeps up with the writing would never make it wait.
+            await asyncio.sleep(0)
         return await self.answer()
 
     async def answer(self) -> Verdict:
@@ -181,7 +183,11 @@ class CountingProcesses:
             pass  # it is dead, and so is the verdict above
         finally:
             self._busy.discard(process)
-            if verdict.outcome is Outcome.COUNTED and process.counted < self._files and not self._stopped.is_set():
+            if (
+                verdict.outcome is Outcome.COUNTED
+                and process.counted < self._files
+                and not self._stopped.is_set()
+            ):
                 self._idle.append(process)
             else:
                 self._retire(process)

@@ -64,6 +64,8 @@ class Attachments:
 
     def __init__(self, counter: PageCounter | None = None) -> None:
         self._counter = counter or PageCounter()
+        # Several threads would take turns with the event loop and be no faster.
+        self._looking = asyncio.Lock()
 
     async def read(
         self, project: Project, attachments: Sequence[Attachment], *, most_pages: int
@@ -84,7 +86,7 @@ class Attachments:
             )
         for number, attachment in enumerate(attachments):
             _check_shape(number, attachment)
-        files = await _look_at(attachments)
+        files = await self._look_at(attachments)
         _check_permissions(project, files)
         for file in files:
             _check_readable(file)
@@ -96,6 +98,12 @@ class Attachments:
     async def aclose(self) -> None:
         """End the counting processes."""
         await self._counter.aclose()
+
+    async def _look_at(self, attachments: Sequence[Attachment]) -> list[_File]:
+        if sum(len(one.data or "") for one in attachments) <= INLINE_CHARACTERS:
+            return [_look(one) for one in attachments]
+        async with self._looking:
+            return await asyncio.to_thread(lambda: [_look(one) for one in attachments])
 
     async def _count(self, project: Project, file: _File) -> int | None:
         # One after the other: a call with five PDFs holds one of its project's two turns.
@@ -119,12 +127,6 @@ def _check_shape(number: int, attachment: Attachment) -> None:
         raise malformed(number, "vuole uno solo fra 'dati' e 'url'")
     if attachment.url is not None and (problem := address.problem_of(attachment.url)):
         raise unreadable(name, problem)
-
-
-async def _look_at(attachments: Sequence[Attachment]) -> list[_File]:
-    if sum(len(one.data or "") for one in attachments) <= INLINE_CHARACTERS:
-        return [_look(one) for one in attachments]
-    return await asyncio.to_thread(lambda: [_look(one) for one in attachments])
 
 
 def _look(attachment: Attachment) -> _File:

@@ -7,6 +7,7 @@ the budget.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 import time
@@ -18,6 +19,7 @@ import msgspec
 from gateway.chain.budget import BudgetJudge
 from gateway.chain.leases import Lease, Leases, reservation_of
 from gateway.chain.local_window import LocalWindow
+from gateway.chain.memory import CutCall
 from gateway.chain.plan import Plan
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.domain.clock import Clock
@@ -38,6 +40,7 @@ from gateway.ports import (
     Claim,
     Earlier,
     Gate,
+    Interrupted,
     LimitReached,
     Mismatch,
     Terms,
@@ -79,6 +82,9 @@ class Kept(msgspec.Struct, frozen=True):
     answer: bytes
 
 
+log = logging.getLogger(__name__)
+
+
 class Admitting:
     """The door of the chain."""
 
@@ -92,9 +98,10 @@ class Admitting:
         self._zone = zone
         self._now = now
         self._window = LocalWindow()
+        self._supplied: dict[str, tuple[str, int]] = {}
 
-    async def earlier(self, project: str, claim: Claim) -> Kept | None:
-        """Look whether a request is a repeat whose answer is kept, before any work is planned.
+    async def earlier(self, project: str, claim: Claim) -> Kept | CutCall | None:
+        """Look whether a request is a repeat, before any work is planned: of an answered call, or of one that was cut.
 
         Raises:
             Failure: 400, the key belongs to another request.
@@ -109,6 +116,8 @@ class Admitting:
             raise
         if isinstance(found, Mismatch):
             raise Failure(INVALID_REQUEST, MISMATCH_NOTE)
+        if isinstance(found, Interrupted):
+            return msgspec.json.decode(found.note, type=CutCall)
         return Kept(found.answer) if found else None
 
     async def admit(self, plan: Plan) -> Admission | Kept:
@@ -124,10 +133,11 @@ class Admitting:
         while True:
             verdict, lease = await self._ask(plan)
             match verdict:
-                case Admitted():
+                case Admitted(generation):
                     self._leases.hold(lease)
-                    return Admission(lease, generation=await self._generation(plan))
+                    return Admission(lease, generation=generation)
                 case Earlier(answer, cached=True):
+                    lease.request = msgspec.structs.replace(lease.request, terms=None)  # it reserved nothing
                     self._leases.hold(lease)
                     return Admission(lease, earlier=answer)
                 case Earlier(answer):
@@ -162,11 +172,12 @@ class Admitting:
             verdict = await self._gate.admit(request)
         except StoreAwayError:
             await self._leases.gate_lost()
+            self._leases.abandon(request)
             if request.claim is not None:
                 raise
             return await self._ask_without_gate(plan, lease)
         if by_database and isinstance(verdict, Admitted):
-            return await self._reserve(lease, plan), lease
+            return await self._reserve(lease, plan, verdict), lease
         return verdict, lease
 
     async def _ask_without_gate(self, plan: Plan, lease: Lease) -> tuple[Verdict, Lease]:
@@ -181,12 +192,12 @@ class Admitting:
             raise StoreAwayError("neither store can judge the cap")
         if self._judge.settling > 0:
             await asyncio.sleep(self._judge.settling)
-        verdict = await self._reserve(lease, plan)
+        verdict = await self._reserve(lease, plan, Admitted())
         if not isinstance(verdict, Admitted):
             self._window.give_back(project.name, request.request_id)
         return verdict, lease
 
-    async def _reserve(self, lease: Lease, plan: Plan) -> Verdict:
+    async def _reserve(self, lease: Lease, plan: Plan, admitted: Admitted) -> Verdict:
         """Reserve in the database; a refusal there undoes what the gate let in."""
         cap = plan.scope.project.daily_budget
         try:
@@ -196,22 +207,22 @@ class Admitting:
             raise
         if isinstance(found, Reserved):
             lease.in_database = True
-            return Admitted()
+            return admitted
         await self._leases.release(lease)
         return BudgetSpent() if isinstance(found, Spent) else BudgetHeld()
 
     async def _supply(self, plan: Plan, token: str) -> None:
+        """Tell the gate the day's total. That it does not know one it was told before means that it lost its data."""
         project, day = plan.scope.project.name, plan.day.isoformat()
+        if self._supplied.get(project) == (day, self._judge.epoch):
+            log.warning("the key-value store has lost its data")
+            del self._supplied[project]
+            await self._leases.gate_emptied()
+            return
         spent = await self._calls.spent(project, plan.day)
-        await self._gate.supply(project, day, self._judge.epoch, token, spent)
-
-    async def _generation(self, plan: Plan) -> int:
-        if plan.cache_key is None:
-            return 0
-        try:
-            return await self._gate.generation(plan.scope.project.name)
-        except StoreAwayError:
-            return -1
+        epoch = self._judge.epoch
+        if await self._gate.supply(project, day, epoch, token, spent):
+            self._supplied[project] = (day, epoch)
 
     def _request(self, plan: Plan, *, judged: bool) -> AdmissionRequest:
         scope, project = plan.scope, plan.scope.project

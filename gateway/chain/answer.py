@@ -16,6 +16,7 @@ from gateway.chain.authenticate import Authenticator
 from gateway.chain.capabilities import capabilities_of
 from gateway.chain.circuit import Circuits
 from gateway.chain.current import Current
+from gateway.chain.memory import CutCall
 from gateway.chain.plan import Plan, Planner
 from gateway.chain.prepare import prepare
 from gateway.chain.provide import Providing
@@ -76,13 +77,15 @@ class Chain:
         """
         began = time.monotonic()
         snapshot = self._current.snapshot
+        cut: CutCall | None = None
         if request.idempotency_key is not None:
             claim = Claim(request.idempotency_key, request.fingerprint)
-            kept = await self._admitting.earlier(scope.project.name, claim)
-            if kept is not None:
-                return replay(as_repeat(unpack(kept.answer)))
+            earlier = await self._admitting.earlier(scope.project.name, claim)
+            if isinstance(earlier, Kept):
+                return replay(as_repeat(unpack(earlier.answer)))
+            cut = earlier
         self._current.require_database()
-        plan = await self._planner.plan(scope, request, snapshot, self._now())
+        plan = await self._planner.plan(scope, request, snapshot, self._now(), cut)
         admission = await self._admitting.admit(plan)
         if isinstance(admission, Kept):
             return replay(as_repeat(unpack(admission.answer)))

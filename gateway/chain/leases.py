@@ -50,6 +50,7 @@ class Leases:
         """The gate did not answer when it was last asked: nobody asks it but `renew`, which finds it back."""
         self._living: dict[str, Lease] = {}
         self._unsettled: deque[Settlement] = deque(maxlen=MOST_UNSETTLED)
+        self._abandoned: deque[AdmissionRequest] = deque(maxlen=MOST_UNSETTLED)
 
     def hold(self, lease: Lease) -> None:
         """Keep a lease alive from now on."""
@@ -90,6 +91,15 @@ class Leases:
         if self.gate_away:
             raise StoreAwayError("the key-value store does not answer")
 
+    def abandon(self, request: AdmissionRequest) -> None:
+        """Note an admission that the gate may or may not have carried out: undone when it answers again."""
+        self._abandoned.append(request)
+
+    async def gate_emptied(self) -> None:
+        """The gate answers but has lost its data: the database judges caps while the living write theirs back."""
+        if await self._judge.gate_lost():
+            await self.write_to_database()
+
     async def gate_lost(self) -> None:
         """The gate did not answer: let the database judge caps, if it can."""
         if not self.gate_away:
@@ -107,6 +117,10 @@ class Leases:
             while self._unsettled:
                 await self._gate.settle(self._unsettled[0])
                 self._unsettled.popleft()
+            while self._abandoned:
+                if self._abandoned[0].request_id not in self._living:
+                    await self._gate.release(self._abandoned[0])
+                self._abandoned.popleft()
             living = [self._current(lease.request) for lease in self._living.values() if lease.in_gate]
             if living:
                 await self._gate.renew(living)

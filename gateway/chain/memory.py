@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import string
 from datetime import datetime, timedelta
@@ -21,14 +22,28 @@ CHARACTERS_PER_TOKEN = 3
 _PREFIX = "cnv_"
 _ALPHABET = string.ascii_lowercase + string.digits
 _RANDOM_CHARACTERS = 16
-_LONGEST_ID = 64
+_ID = re.compile(r"cnv_[a-z0-9]{1,60}")
+"""What can be an id at all: a database may compare without case, accents or trailing blanks."""
+
+
+class CutCall(msgspec.Struct, frozen=True):
+    """What a stream that was cut left in a conversation: its repeat goes on there and replaces the pair."""
+
+    conversation: str
+    request_id: str
 
 
 class Recalled(msgspec.Struct, frozen=True):
-    """A call's conversation: its id (None for a single call) and the turns before, oldest first."""
+    """A call's conversation: its id (None for a single call) and the turns before, oldest first.
+
+    Attributes:
+        replaces: The cut call whose pair this one's takes the place of.
+
+    """
 
     conversation: str | None = None
     turns: tuple[Turn, ...] = ()
+    replaces: str | None = None
 
 
 class Memory:
@@ -37,7 +52,9 @@ class Memory:
     def __init__(self, conversations: Conversations) -> None:
         self._conversations = conversations
 
-    async def recall(self, scope: Scope, conversation: str | None, now: datetime) -> Recalled:
+    async def recall(
+        self, scope: Scope, conversation: str | None, now: datetime, cut: CutCall | None = None
+    ) -> Recalled:
         """Open a new conversation, or bring back one of this project's.
 
         Raises:
@@ -46,23 +63,26 @@ class Memory:
         """
         if conversation is None:
             return Recalled()
+        replaces = cut.request_id if cut else None
+        if conversation == NEW_CONVERSATION and cut is not None:
+            return Recalled(cut.conversation, replaces=replaces)
         if conversation == NEW_CONVERSATION:
             return Recalled(_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(_RANDOM_CHARACTERS)))
-        if (
-            not conversation.startswith(_PREFIX)
-            or len(conversation) > _LONGEST_ID
-            or not conversation.isascii()
-        ):
+        if not _ID.fullmatch(conversation):
             raise Failure(UNKNOWN_CONVERSATION)
         pairs = await self._conversations.history(
-            scope.project.name, conversation, now - RETENTION, HISTORY_TOKENS * CHARACTERS_PER_TOKEN
+            scope.project.name,
+            conversation,
+            now - RETENTION,
+            HISTORY_TOKENS * CHARACTERS_PER_TOKEN,
+            without=replaces,
         )
         if pairs is None:
             raise Failure(UNKNOWN_CONVERSATION)
         turns: list[Turn] = []
         for pair in pairs:
             turns += (Turn("user", pair.question), Turn("assistant", pair.answer))
-        return Recalled(conversation, tuple(turns))
+        return Recalled(conversation, tuple(turns), replaces)
 
     async def forget_old(self, now: datetime) -> int:
         """Delete what nobody has touched for the time of retention; how many conversations."""

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from gateway.attachments import Attachments
+from gateway.attachments.read import Attachments
 from gateway.chain.features import Features, most_pages, read_features
-from gateway.chain.memory import Memory, Recalled
+from gateway.chain.memory import CutCall, Memory, Recalled
 from gateway.chain.snapshot import Snapshot
 from gateway.chain.worst_case import Weight, input_cost, weigh, weigh_attachments, worst_case
 from gateway.domain.catalog import Brain, Recipe, Target
@@ -82,8 +82,15 @@ class Planner:
         self._attachments = attachments
         self._zone = zone
 
-    async def plan(self, scope: Scope, request: CompletionRequest, snapshot: Snapshot, now: datetime) -> Plan:
-        """Think a call through.
+    async def plan(
+        self,
+        scope: Scope,
+        request: CompletionRequest,
+        snapshot: Snapshot,
+        now: datetime,
+        cut: CutCall | None = None,
+    ) -> Plan:
+        """Think a call through; `cut` is the call that this one repeats, if that left half a pair.
 
         Raises:
             Failure: 404 unknown recipe or conversation, 400 wrong extra, 400, 403 and 413 for attachments, 502 a model
@@ -101,7 +108,7 @@ class Planner:
         features = await read_features(
             self._attachments, project, request, recipe=recipe, brain=brain, shape=shape
         )
-        recalled = await self._memory.recall(scope, request.conversation, now)
+        recalled = await self._memory.recall(scope, request.conversation, now, cut)
         if project.sandbox:
             _raise_triggered(request.content)
         targets = _fit(snapshot, snapshot.targets(project, brain, recipe.level), features)

@@ -16,6 +16,7 @@ import msgspec
 from gateway.chain.admit import Admission, lost_record
 from gateway.chain.leases import Leases
 from gateway.chain.ledger import Durability, Ledger
+from gateway.chain.memory import CutCall
 from gateway.chain.plan import Plan
 from gateway.chain.provide import Providing
 from gateway.chain.replay import pack, unpack
@@ -162,12 +163,15 @@ class Recording:
         await self._close(call, call.record(Outcome.INTERRUPTED), pair)
 
     async def _close(self, call: _Call, record: CallRecord, pair: ConversationPair | None) -> None:
-        await self._ledger.write(call.entry(record, pair))
+        durability = await self._ledger.write(call.entry(record, pair))
         if not call.providing.asked:
             await self._leases.release(call.admission.lease)
             return
         settlement = Settlement(
-            request=call.admission.lease.request, cost=record.cost, now=self._now().timestamp()
+            request=call.admission.lease.request,
+            cost=record.cost,
+            now=self._now().timestamp(),
+            note=_note(pair) if call.claimed and pair and durability is Durability.COMMITTED else None,
         )
         await self._leases.settle(call.admission.lease, settlement)
 
@@ -185,6 +189,10 @@ def _required(finished: Finished | None) -> Finished:
     if finished.stop is Stop.REFUSED:
         raise Failure(REFUSED)
     return finished
+
+
+def _note(pair: ConversationPair) -> bytes:
+    return msgspec.json.encode(CutCall(pair.conversation, pair.request_id))
 
 
 def question_of(plan: Plan) -> str:
@@ -230,6 +238,7 @@ class _Call:
             question=question_of(plan),
             answer=self.text,
             at=now(),
+            replaces=plan.recalled.replaces,
         )
 
     def entry(self, record: CallRecord, pair: ConversationPair | None) -> LedgerEntry:

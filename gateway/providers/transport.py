@@ -247,7 +247,8 @@ class _Connector(aiohttp.TCPConnector):
 
 def _has_something_to_read(transport: asyncio.Transport | None) -> bool:
     """Whether something has arrived on an idle connection that the event loop hasn't seen: nothing but its end can."""
-    descriptor = transport.get_extra_info("socket").fileno() if transport else -1
+    socket = transport.get_extra_info("socket") if transport else None
+    descriptor = socket.fileno() if socket else -1
     if descriptor < 0:
         return True
     poll = select.poll()

@@ -27,6 +27,9 @@ ONE_MIB = 1024 * ONE_KIB
 BODY_SECONDS = 60.0
 BODIES_IN_FLIGHT = 512 * ONE_MIB
 FULL_RETRY_AFTER = 5
+LINGER_SECONDS = 30.0
+LINGER_IDLE_SECONDS = 2.0
+"""How long the rest of a body that nobody wants is let in: a connection closed on it would take the reply along."""
 
 JSON = (b"content-type", b"application/json")
 
@@ -79,6 +82,7 @@ class Exchange:
         self._send = send
         self._bodies = bodies
         self._held = 0
+        self._whole = False
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -132,6 +136,7 @@ class Exchange:
                     message = await self._receive()
                     if message["type"] == "http.disconnect":
                         raise CallerLeft
+                    self._whole = not message.get("more_body", False)
                     chunk = message.get("body", b"")
                     size += len(chunk)
                     if size > limit:
@@ -139,7 +144,7 @@ class Exchange:
                     self._bodies.take(len(chunk))
                     self._held += len(chunk)
                     chunks.append(chunk)
-                    if not message.get("more_body", False):
+                    if self._whole:
                         return b"".join(chunks)
         except TimeoutError:
             raise Failure(BODY_TOO_SLOW) from None
@@ -152,7 +157,36 @@ class Exchange:
     async def reply(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
         """Send a whole reply; a HEAD gets the headers alone."""
         await self.start(status, JSON, (b"content-length", str(len(body)).encode()), *headers)
-        await self.send_body(b"" if self.method == "HEAD" else body, more=False)
+        if self.method == "HEAD":
+            body = b""
+        if body and self._body_follows:
+            # The last byte waits: with the reply whole the server would close on what still comes.
+            await self.send_body(body[:-1], more=True)
+            await self._linger()
+            body = body[-1:]
+        await self.send_body(body, more=False)
+
+    @property
+    def _body_follows(self) -> bool:
+        """Whether something of the request's body is still under way."""
+        if self._whole or self.header_values(b"expect"):
+            return False
+        return self.header_values(b"content-length") not in ([], ["0"]) or bool(
+            self.header_values(b"transfer-encoding")
+        )
+
+    async def _linger(self) -> None:
+        """Let the rest of the body come and go, for a while."""
+        try:
+            async with asyncio.timeout(LINGER_SECONDS):
+                while not self._whole:
+                    async with asyncio.timeout(LINGER_IDLE_SECONDS):
+                        message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        return
+                    self._whole = not message.get("more_body", False)
+        except TimeoutError:
+            return
 
     async def fail(self, failure: Failure, *, allow: str | None = None) -> None:
         """Send an error reply."""

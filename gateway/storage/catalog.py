@@ -11,7 +11,7 @@ from gateway.storage import catalog_rows, schema
 from gateway.storage.audit import begin_change, record_change
 from gateway.storage.catalog_rows import RecipeVersion
 from gateway.storage.changes import RecipeSwitches, changed
-from gateway.storage.refusals import DuplicateError, RefusalError
+from gateway.storage.refusals import DuplicateError, RefusalError, check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +84,7 @@ class Catalog:
             before = catalog_rows.known_brain(known, name)
             after = changed(before, changes)
             catalog_rows.check_fallback(after, known)
+            check_sizes(schema.brains, catalog_rows.brain_row(after))
             await connection.execute(
                 update(schema.brains)
                 .where(schema.brains.c.name == name)
@@ -159,6 +160,7 @@ class Catalog:
             before = next((catalog_rows.read_price(row) for row in found), None)
             await connection.execute(delete(table).where(table.c.model == price.model))
             row = {"model": price.model, "tiers": price.tiers, "day": price.day}
+            check_sizes(table, row)
             await connection.execute(insert(table).values(row))
             await record_change(connection, by, at, "price.set", price.model, before=before, after=after)
             return after
@@ -185,6 +187,7 @@ class Catalog:
             before = next((catalog_rows.read_switches(row) for row in found), RecipeSwitches(recipe=recipe))
             after = changed(before, changes)
             await connection.execute(delete(table).where(table.c.recipe == recipe))
+            check_sizes(table, msgspec.structs.asdict(after))
             await connection.execute(insert(table).values(msgspec.structs.asdict(after)))
             await record_change(connection, by, at, "recipe.set", recipe, before=before, after=after)
             return after
@@ -217,6 +220,7 @@ class Catalog:
                 created_at=at,
                 created_by=by.name,
             )
+            check_sizes(table, msgspec.structs.asdict(version))
             await catalog_rows.end_versions(connection, recipe, version.project)
             await connection.execute(insert(table).values(msgspec.structs.asdict(version)))
             told = _VersionTold(recipe, version.project, version.version)

@@ -12,7 +12,7 @@ from gateway.domain.catalog import Brain, BrainFallback, Level, Reasoning, parse
 from gateway.domain.usage import Price
 from gateway.storage import schema
 from gateway.storage.changes import RecipeSwitches
-from gateway.storage.refusals import RefusalError, UnknownError
+from gateway.storage.refusals import RefusalError, UnknownError, check_sizes
 
 if TYPE_CHECKING:
     from sqlalchemy import RowMapping
@@ -107,6 +107,7 @@ def known_brain(known: dict[str, Brain], name: str) -> Brain:
 
 async def insert_brain(connection: AsyncConnection, brain: Brain, *, position: int) -> None:
     """Write a new brain."""
+    check_sizes(schema.brains, brain_row(brain))
     await connection.execute(insert(schema.brains).values(brain_row(brain) | {"position": position}))
     if brain.default:
         await make_default(connection, brain.name)

@@ -65,12 +65,23 @@ class Conversations:
             return bool(await connection.scalar(select(func.count()).select_from(table).where(mine)))
 
     async def history(
-        self, project: str, conversation: str, since: datetime, most_characters: int
+        self,
+        project: str,
+        conversation: str,
+        since: datetime,
+        most_characters: int,
+        *,
+        without: str | None = None,
     ) -> Sequence[Pair] | None:
-        """Give the newest whole pairs that fit so many characters, oldest first; None if `exists` would be false."""
+        """Give the newest whole pairs that fit so many characters, oldest first; None if `exists` would be false.
+
+        The pair of the call `without` is passed over: it is about to be replaced.
+        """
         table, pairs = schema.conversations, schema.pairs
         mine = and_(table.c.project == project, table.c.id == conversation, table.c.touched_at >= since)
         ours = and_(pairs.c.project == project, pairs.c.conversation == conversation)
+        if without is not None:
+            ours = and_(ours, pairs.c.request_id != without)
         sizes = (
             select(pairs.c.number, func.char_length(pairs.c.question) + func.char_length(pairs.c.answer))
             if self._database.dialect == "mysql"

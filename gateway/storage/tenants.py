@@ -11,7 +11,7 @@ from sqlalchemy import and_, delete, or_, select, update
 from gateway.storage import schema, tenant_rows
 from gateway.storage.audit import begin_change, record_change
 from gateway.storage.changes import ProjectChanges, changed
-from gateway.storage.refusals import RefusalError
+from gateway.storage.refusals import RefusalError, check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +65,7 @@ class Tenants:
             after = changed(before, changes)
             await tenant_rows.check_brain(connection, after)
             table = schema.projects
+            check_sizes(table, tenant_rows.project_row(after))
             await connection.execute(
                 update(table).where(table.c.name == name).values(tenant_rows.project_row(after))
             )

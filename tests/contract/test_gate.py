@@ -14,6 +14,7 @@ from gateway.ports import (
     Claim,
     Earlier,
     Gate,
+    Interrupted,
     LimitReached,
     Mismatch,
     Settlement,
@@ -241,6 +242,25 @@ async def test_a_hit_is_counted_holds_the_key_and_reserves_nothing(gate: Gate) -
 async def test_a_hit_works_at_the_cap_and_with_an_unknown_total(gate: Gate) -> None:
     await _cache(gate)
     assert await gate.admit(ask(cache_key="c", terms=terms(cap=0))) == Earlier(b"kept", cached=True)
+
+
+async def test_an_admission_tells_the_cache_generation(gate: Gate) -> None:
+    await gate.forget_answers("demo")
+    assert await gate.admit(ask()) == Admitted(await gate.generation("demo"))
+
+
+async def test_a_cut_call_leaves_a_note_and_the_key_stays_free_for_its_repeat(gate: Gate) -> None:
+    claim = Claim("chiave", "uno")
+    request = await admit(gate, ask(key="chiave", fingerprint="uno"))
+    await gate.settle(Settlement(request=request, cost=5, now=NOW, note=b"dove eravamo"))
+    assert await gate.earlier("demo", claim, NOW + 1) == Interrupted(b"dove eravamo")
+    assert await gate.earlier("demo", Claim("chiave", "due"), NOW + 1) == Mismatch()
+    assert await gate.admit(ask(key="chiave", fingerprint="due")) == Mismatch()
+    assert await gate.earlier("demo", claim, NOW + 3_600) is None
+    repeat = await admit(gate, ask(key="chiave", fingerprint="uno"))
+    assert await gate.admit(ask(key="chiave", fingerprint="uno")) == Busy()
+    await gate.settle(Settlement(request=repeat, cost=5, now=NOW, answer=b"tutto"))
+    assert await gate.earlier("demo", claim, NOW + 1) == Earlier(b"tutto", cached=False)
 
 
 async def test_forgetting_answers_begins_a_new_generation(gate: Gate) -> None:

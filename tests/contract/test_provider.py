@@ -19,6 +19,7 @@ from gateway.providers.claude import Claude
 from gateway.providers.openai import OpenAI
 from tests.fakes import (
     SAMPLE,
+    Behaviour,
     answer,
     cut_after,
     drop,
@@ -90,12 +91,9 @@ async def test_the_pieces_are_the_whole(any_stage: Stage) -> None:
 
 async def test_pieces_are_told_as_they_come(stage: Stage) -> None:
     stage.server.script(say("uno due tre", pieces=["uno ", "due ", "tre"], delay=0.1))
-    times: list[float] = []
 
     async with aclosing(stage.provider.stream(call_of(watched=True), target_of(stage.name))) as events:
-        async for event in events:
-            if isinstance(event, Piece):
-                times.append(time.monotonic())
+        times = [time.monotonic() async for event in events if isinstance(event, Piece)]
 
     assert len(times) == 3
     assert times[2] - times[0] > 0.15
@@ -189,7 +187,7 @@ async def test_a_pause_is_no_answer(watched: bool) -> None:
 # No answers
 
 
-NO_ANSWERS = {
+NO_ANSWERS: dict[str, tuple[Behaviour, Trouble | set[Trouble]]] = {
     "html": (html(), Trouble.FAULTY),
     "html 502": (html(502), Trouble.FAULTY),
     "wrong shape": (wrong_shape(), Trouble.FAULTY),

@@ -69,7 +69,7 @@ async def serving(handle: Handler) -> AsyncIterator[Server]:
             writer.close()
 
     listening = await asyncio.start_server(on_connect, "127.0.0.1", 0)
-    server.url = "http://127.0.0.1:{}".format(listening.sockets[0].getsockname()[1])
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     async with listening:
         yield server
 
@@ -353,15 +353,20 @@ async def test_both_sdks_share_one_client(transport: Transport) -> None:
 
 
 async def test_closing_closes_everything() -> None:
+    closed = asyncio.Event()
+
     async def handle(peer: Peer) -> None:
-        while True:
-            await peer.request()
-            await peer.send(REPLY)
+        await peer.request()
+        await peer.send(REPLY)
+        await peer.reader.read()
+        closed.set()
 
     async with serving(handle) as server:
         async with open_transport() as transport:
             await ask(transport, server)
-        await until(lambda: server.connections == 1)
+            assert not closed.is_set()
+        async with asyncio.timeout(1):
+            await closed.wait()
 
 
 async def test_before_it_is_open_nothing_can_be_sent() -> None:

@@ -66,6 +66,18 @@ async def test_a_fallback_leads_somewhere_and_never_back(catalog: Catalog) -> No
     assert [str(each.fallback) for each in await catalog.list_brains()] == ["none", "none", "pepper:b"]
 
 
+async def test_what_does_not_fit_is_refused_by_both(catalog: Catalog) -> None:
+    with pytest.raises(RefusalError):
+        await catalog.add_brain(brain("a" * 129), ANNA, NOW)
+    await catalog.add_brain(brain("a"), ANNA, NOW)
+    with pytest.raises(RefusalError):
+        await catalog.set_brain("a", BrainChanges(provider="p" * 33), ANNA, NOW)
+    with pytest.raises(RefusalError):
+        await catalog.set_switches("r" * 129, SwitchChanges(internet=True), ANNA, NOW)
+    with pytest.raises(RefusalError):
+        await catalog.add_recipe_version("r" * 129, "testo", ANNA, NOW)
+
+
 async def test_changes_of_a_brain(catalog: Catalog) -> None:
     await catalog.add_brain(brain("a", news="x", default=True), ANNA, NOW)
     after = await catalog.set_brain(

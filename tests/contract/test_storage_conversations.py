@@ -95,6 +95,14 @@ async def test_a_repeat_takes_the_place_of_the_cut_pair(conversations: Conversat
     assert [each.question for each in history] == ["q", "due", "tre"]
 
 
+async def test_the_pair_about_to_be_replaced_is_passed_over(conversations: Conversations) -> None:
+    await conversations.append(pair("a", question="uno"))
+    await conversations.append(pair("b", question="due"))
+    history = await conversations.history("alfa", "cnv_1", NOW, 10_000, without="b")
+    assert history is not None
+    assert [each.question for each in history] == ["uno"]
+
+
 async def test_concurrent_turns_interleave_as_whole_pairs(conversations: Conversations) -> None:
     await asyncio.gather(*(conversations.append(pair(f"r-{number}")) for number in range(20)))
     history = await conversations.history("alfa", "cnv_1", NOW, 10_000)

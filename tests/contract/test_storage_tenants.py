@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
+from sqlalchemy.exc import DBAPIError
 
 from gateway.domain.tenants import Permission
 from gateway.storage import schema
@@ -84,6 +85,33 @@ async def test_changes_change_what_they_set(tenants: Tenants, database: Database
         await tenants.set_project("alfa", ProjectChanges(brain="Pepper 99"), ANNA, NOW)
     with pytest.raises(UnknownError):
         await tenants.set_project("beta", ProjectChanges(sandbox=True), ANNA, NOW)
+
+
+async def test_what_does_not_fit_is_refused_by_both(tenants: Tenants) -> None:
+    await tenants.add_project(project(), ANNA)
+    with pytest.raises(RefusalError):
+        await tenants.add_key("alfa", DIGEST, "x" * 129, ANNA, NOW)
+    for limit in (2**31, -(2**31) - 1):
+        with pytest.raises(RefusalError):
+            await tenants.set_project("alfa", ProjectChanges(hourly_limit=limit), ANNA, NOW)
+    with pytest.raises(RefusalError):
+        await tenants.add_project(project("beta", daily_budget=2**63), ANNA)
+    assert [each.name for each in await tenants.list_projects()] == ["alfa"]
+
+
+async def test_an_error_of_the_database_shows_no_values(database: Database) -> None:
+    with pytest.raises(DBAPIError) as caught:
+        await _write_twice(database)
+    assert "segreto" not in str(caught.value)
+
+
+async def _write_twice(database: Database) -> None:
+    row = {"recipe": "r", "version": 2, "project": "", "text": "segreto", "live": True}
+    async with database.begin() as connection:
+        for _ in range(2):
+            await connection.execute(
+                insert(schema.recipe_versions), row | {"created_at": NOW, "created_by": "anna"}
+            )
 
 
 async def test_every_change_is_counted_and_audited(tenants: Tenants, database: Database) -> None:

@@ -185,6 +185,16 @@ async def test_large_bodies_are_answered(gateway: Gateway) -> None:
     told.error(response, 413, "contenuto_troppo_grande")
 
 
+async def test_a_refusal_reaches_who_is_still_sending(gateway: Gateway) -> None:
+    """A connection closed on a body under way would be reset, and the reply lost with it."""
+    stranger = Tenant("nessuno", "pk_no")
+    for size in (1_000_000, 30_000_000):
+        told.error(await post(gateway, stranger, b"x" * size), 401, "non_autorizzato")
+    told.error(await post(gateway, stranger, b"x" * 1_000_000, "/capacita.php"), 413, "contenuto_troppo_grande")
+    # And the connection is not spoilt for what follows.
+    told.answer(await gateway.ask(await gateway.desk.project()))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(100)
 async def test_a_body_that_does_not_come_is_waited_for_a_minute(gateway: Gateway) -> None:

@@ -120,7 +120,7 @@ async def test_a_frozen_server_is_away_in_time(mariadb: MariaDb, database: Datab
 async def test_work_goes_on_through_a_restart_and_counts_once(
     mariadb: MariaDb, database: Database, calls: Calls
 ) -> None:
-    stop = asyncio.Event()
+    stop, one_more = asyncio.Event(), asyncio.Semaphore(0)
     written = 0
 
     async def write(who: int) -> None:
@@ -137,17 +137,24 @@ async def test_work_goes_on_through_a_restart_and_counts_once(
                     await asyncio.sleep(0.05)
             number += 1
             written += 1
+            one_more.release()
 
     writers = [asyncio.create_task(write(who)) for who in range(4)]
+
+    async def goes_on() -> None:
+        while not one_more.locked():
+            await one_more.acquire()
+        for _ in range(8):
+            await one_more.acquire()
+
     for way in (mariadb.stop, mariadb.kill):
-        await asyncio.sleep(0.3)
+        await goes_on()
         await asyncio.to_thread(way)
         await asyncio.sleep(0.2)
         await asyncio.to_thread(mariadb.start)
-    await asyncio.sleep(0.3)
+    await goes_on()
     stop.set()
     await asyncio.gather(*writers)
-    assert written > 20
     assert await calls.spent("alfa", TODAY) == written
 
 

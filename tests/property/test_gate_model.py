@@ -89,7 +89,7 @@ class _Model:
         if claim:
             self.claims[claim.key] = _Held(me, claim.fingerprint)
         self.finished.discard(me)
-        return Earlier(answer, cached=True) if hit else Admitted()
+        return Earlier(answer, cached=True) if hit else Admitted(self.generation)
 
     def settle(self, settlement: Settlement) -> None:
         request, claim = settlement.request, settlement.request.claim

@@ -21,6 +21,7 @@ from gateway.ports import (
     Busy,
     Earlier,
     Gate,
+    Interrupted,
     LimitReached,
     Mismatch,
     Orphan,
@@ -59,12 +60,16 @@ class RedisGate(Gate):
         self._server_ahead: float | None = None
 
     @override
-    async def earlier(self, project: str, claim: Claim, now: float) -> Earlier | Mismatch | None:
+    async def earlier(
+        self, project: str, claim: Claim, now: float
+    ) -> Earlier | Interrupted | Mismatch | None:
         key = Keys(project).claim(claim.key)
         [reply] = await self._run(Call(scripts.EARLIER, (key,), (claim.fingerprint, repr(now))))
         match reply:
             case [b"kept", answer]:
                 return Earlier(answer, cached=False)
+            case [b"noted", note]:
+                return Interrupted(note)
             case [b"mismatch"]:
                 return Mismatch()
         return None
@@ -228,7 +233,7 @@ def _admission(request: AdmissionRequest, owner: str, deadline: str) -> Call:
 def _verdict(word: bytes, detail: bytes) -> Verdict:
     match word:
         case b"admitted":
-            return Admitted()
+            return Admitted(int(detail))
         case b"kept" | b"cached":
             return Earlier(detail, cached=word == b"cached")
         case b"busy":
@@ -286,8 +291,8 @@ def _settling(settlement: Settlement) -> Call:
         str(settlement.cost),
         repr(settlement.now),
         "" if claim is None else claim.fingerprint,
-        "" if settlement.answer is None else "1",
-        settlement.answer or b"",
+        "a" if settlement.answer is not None else "n" if settlement.note is not None else "",
+        settlement.answer or settlement.note or b"",
         "1" if caches else "",
         settlement.cached or b"",
         str(settlement.generation),

@@ -17,6 +17,7 @@ from gateway.ports import (
     BudgetSpent,
     Busy,
     Earlier,
+    Interrupted,
     LimitReached,
     Mismatch,
     TotalUnknown,
@@ -33,14 +34,15 @@ _TOKEN_BYTES = 9
 # Everything a decision needs, in one statement: each further one would hand the interpreter's lock to and fro.
 _LOOK = """
 SELECT
-    c.fingerprint, c.request_id, c.owner, c.lease, c.kept_at, c.answer,
+    c.fingerprint, c.request_id, c.owner, c.lease, c.kept_at, c.answer, c.note IS NOT NULL,
     EXISTS (SELECT 1 FROM entries WHERE project = :project AND request_id = :request_id),
     (SELECT size FROM windows WHERE project = :project),
     (SELECT at FROM entries WHERE project = :project ORDER BY at LIMIT 1),
     a.answer,
     EXISTS (SELECT 1 FROM reservations WHERE project = :project AND request_id = :request_id),
     d.epoch, d.spent, d.token, d.reserved, d.running,
-    EXISTS (SELECT 1 FROM finished WHERE project = :project AND request_id = :request_id)
+    EXISTS (SELECT 1 FROM finished WHERE project = :project AND request_id = :request_id),
+    coalesce((SELECT number FROM generations WHERE project = :project), 0)
 FROM (SELECT 1)
 LEFT JOIN claims c ON c.project = :project AND c.key = :key
 LEFT JOIN answers a ON a.project = :project AND a.key = :cache_key AND a.expires > :now
@@ -58,6 +60,7 @@ class _Seen(NamedTuple):
     claim_lease: float
     kept_at: float | None
     kept_answer: bytes
+    noted: int | None
     counted: int
     window_size: int | None
     oldest_at: float | None
@@ -69,23 +72,28 @@ class _Seen(NamedTuple):
     reserved: int | None
     running: int | None
     finished: int
+    generation: int
 
 
-def earlier(session: Session, project: str, claim: Claim, now: float) -> Earlier | Mismatch | None:
+def earlier(
+    session: Session, project: str, claim: Claim, now: float
+) -> Earlier | Interrupted | Mismatch | None:
     """See `Gate.earlier`."""
     found = session.one(
-        "SELECT fingerprint, owner, lease, kept_at, answer FROM claims WHERE project = ? AND key = ?",
+        "SELECT fingerprint, owner, lease, kept_at, answer, note FROM claims WHERE project = ? AND key = ?",
         (project, claim.key),
     )
     if found is None:
         return None
-    fingerprint, owner, lease, kept_at, answer = found
+    fingerprint, owner, lease, kept_at, answer, note = found
     if kept_at is None:
         taken = fingerprint != claim.fingerprint and not session.is_free(owner, lease, time.time())
         return Mismatch() if taken else None
     if now >= kept_at + KEPT_SECONDS:
         return None
-    return Earlier(answer, cached=False) if fingerprint == claim.fingerprint else Mismatch()
+    if fingerprint != claim.fingerprint:
+        return Mismatch()
+    return Earlier(answer, cached=False) if note is None else Interrupted(note)
 
 
 def admit(session: Session, request: AdmissionRequest) -> Verdict:
@@ -110,7 +118,7 @@ def admit(session: Session, request: AdmissionRequest) -> Verdict:
         or _check_window(session, request, seen)
         or (None if seen.cached_answer is None else Earlier(seen.cached_answer, cached=True))
         or (None if terms is None else _check_budget(session, request, terms, seen))
-        or Admitted()
+        or Admitted(seen.generation)
     )
     match verdict:
         case Admitted():
@@ -185,7 +193,9 @@ def _check_claim(
     if seen.kept_at is not None:
         if request.now >= seen.kept_at + KEPT_SECONDS:
             return None
-        return Earlier(seen.kept_answer, cached=False) if same else Mismatch()
+        if not same:
+            return Mismatch()
+        return None if seen.noted else Earlier(seen.kept_answer, cached=False)
     if seen.claim_request_id == request.request_id or session.is_free(
         seen.claim_owner, seen.claim_lease, clock
     ):

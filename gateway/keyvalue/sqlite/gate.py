@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gateway.ports import AdmissionRequest, Claim, Earlier, Mismatch, Orphan, Settlement, Verdict
+    from gateway.ports import (
+        AdmissionRequest,
+        Claim,
+        Earlier,
+        Interrupted,
+        Mismatch,
+        Orphan,
+        Settlement,
+        Verdict,
+    )
 
 LIVING_FOLDER = "living"
 
@@ -54,7 +63,9 @@ class SqliteGate(Gate):
         return session
 
     @override
-    async def earlier(self, project: str, claim: Claim, now: float) -> Earlier | Mismatch | None:
+    async def earlier(
+        self, project: str, claim: Claim, now: float
+    ) -> Earlier | Interrupted | Mismatch | None:
         return await self._worker.run(lambda session: admission.earlier(session, project, claim, now))
 
     @override

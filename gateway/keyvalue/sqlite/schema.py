@@ -6,20 +6,21 @@ no limit is checked by counting rows.
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 """`user_version` of the file; another one is replaced, as nothing in it outlives a day."""
 
 TABLES = ("claims", "entries", "windows", "reservations", "days", "answers", "generations", "finished")
 """Every table; each has a column `project`."""
 
 CREATE = (
-    # Idempotency keys: held by a running call (`kept_at` null) or with its answer. `lease` is machine time.
+    # Idempotency keys: held by a running call (`kept_at` null), or with its answer, or with the note
+    # of one that was cut. `lease` is machine time.
     """
     CREATE TABLE claims (
         project TEXT NOT NULL, key TEXT NOT NULL,
         fingerprint TEXT NOT NULL, request_id TEXT NOT NULL,
         owner TEXT NOT NULL, lease REAL NOT NULL,
-        kept_at REAL, answer BLOB,
+        kept_at REAL, answer BLOB, note BLOB,
         PRIMARY KEY (project, key)
     )""",
     "CREATE INDEX claims_kept ON claims (kept_at) WHERE kept_at IS NOT NULL",

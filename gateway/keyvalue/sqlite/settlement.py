@@ -51,10 +51,10 @@ def settle(session: Session, settlement: Settlement) -> None:
             (settlement.cost, request.project, day),
         )
     if request.claim is not None:
-        if settlement.answer is None:
+        if settlement.answer is None and settlement.note is None:
             _drop_claim(session, request, request.claim)
         else:
-            _keep(session, settlement, request.claim, settlement.answer, clock)
+            _keep(session, settlement, request.claim, clock)
     if settlement.cached is not None and request.cache_key is not None:
         session.run(
             "REPLACE INTO answers SELECT ?1, ?2, ?3, ?4, ?5"
@@ -117,8 +117,8 @@ def _renew_reservation(session: Session, request: AdmissionRequest, terms: Terms
         reserve(session, request, terms, clock)
 
 
-def _keep(session: Session, settlement: Settlement, claim: Claim, answer: bytes, clock: float) -> None:
-    """Put the answer under the key, unless the key belongs to another call by now."""
+def _keep(session: Session, settlement: Settlement, claim: Claim, clock: float) -> None:
+    """Put the answer (or the note) under the key, unless the key belongs to another call by now."""
     request = settlement.request
     found = session.one(
         "SELECT request_id, owner, lease, kept_at FROM claims WHERE project = ? AND key = ?",
@@ -133,7 +133,7 @@ def _keep(session: Session, settlement: Settlement, claim: Claim, answer: bytes,
         if foreign:
             return
     session.run(
-        "REPLACE INTO claims VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
+        "REPLACE INTO claims VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?)",
         (
             request.project,
             claim.key,
@@ -141,7 +141,8 @@ def _keep(session: Session, settlement: Settlement, claim: Claim, answer: bytes,
             request.request_id,
             session.owner,
             settlement.now,
-            answer,
+            settlement.answer or b"",
+            settlement.note,
         ),
     )
 

@@ -125,18 +125,20 @@ def deep_tree(depth: int) -> bytes:
 
 
 def deep_array(depth: int) -> bytes:
-    return assembled({1: b"<< /Type /Catalog /Pages 2 0 R /X %s%s >>" % (b"[" * depth, b"]" * depth), 2: PAGE})
+    return assembled(
+        {1: b"<< /Type /Catalog /Pages 2 0 R /X %s%s >>" % (b"[" * depth, b"]" * depth), 2: PAGE}
+    )
 
 
 def object_stream_bomb(unpacked: int, streams: int = 1) -> bytes:
     """Each page lies in a stream of its own that unpacks to so many bytes, all of which a reader keeps."""
     kids = b" ".join(b"%d 0 R" % (10 + number) for number in range(streams))
     objects = {1: CATALOG, 2: b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, streams)}
-    rows = {number: b"\x00" * 6 for number in range(10 + 2 * streams)}
+    rows = dict.fromkeys(range(10 + 2 * streams), b"\x00" * 6)
     for number in range(streams):
         stream = 10 + streams + number
         head = b"%d 0 " % (10 + number)
-        content = zlib.compress(head + b"<< /Type /Page >> " + b"x" * unpacked, 9)
+        content = zlib.compress(head + b"<< /Type /Page >> " + b"x" * unpacked, 1)
         objects[stream] = (
             b"<< /Type /ObjStm /N 1 /First %d /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream"
             % (len(head), len(content), content)
@@ -148,7 +150,10 @@ def object_stream_bomb(unpacked: int, streams: int = 1) -> bytes:
         out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
     table = b"".join(rows[number] for number in sorted(rows))
     start = len(out)
-    out += b"9 0 obj\n<< /Type /XRef /Size %d /W [1 4 1] /Root 1 0 R /Length %d >>\n" % (len(rows), len(table))
+    out += b"9 0 obj\n<< /Type /XRef /Size %d /W [1 4 1] /Root 1 0 R /Length %d >>\n" % (
+        len(rows),
+        len(table),
+    )
     out += b"stream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n" % (table, start)
     return bytes(out)
 
@@ -158,5 +163,8 @@ def endless(megabytes: int = 8, kids: int = 20_000) -> bytes:
     """Names thousands of objects that aren't there; a reader that forgives looks through the whole file for each."""
     missing = b" ".join(b"%d 0 R" % (1_000_000 + number) for number in range(kids))
     tree = b"<< /Type /Pages /Kids [%s] /Count 1 >>" % missing
-    filler = b"<< /Length %d >>\nstream\n%s\nendstream" % (megabytes << 20, b" 12345678 obj" * ((megabytes << 20) // 13))
+    filler = b"<< /Length %d >>\nstream\n%s\nendstream" % (
+        megabytes << 20,
+        b" 12345678 obj" * ((megabytes << 20) // 13),
+    )
     return assembled({1: CATALOG, 2: tree, 3: filler})

@@ -18,12 +18,17 @@ if deadline ~= '' and at > tonumber(deadline) then
 end
 
 if fingerprint ~= '' then
-  local held = redis.call('HMGET', claim, 'f', 'r', 'l', 'k')
+  local held = redis.call('HMGET', claim, 'f', 'r', 'l', 'k', 'n')
   if held[1] then
     local same = held[1] == fingerprint
     if held[4] then
       if now < tonumber(held[4]) + KEPT_SECONDS then
-        return same and verdict('kept', redis.call('HGET', claim, 'a')) or verdict('mismatch')
+        if not same then
+          return verdict('mismatch')
+        end
+        if not held[5] then
+          return verdict('kept', redis.call('HGET', claim, 'a'))
+        end
       end
     elseif held[2] ~= request and tonumber(held[3]) > at then
       return verdict(same and 'busy' or 'mismatch')
@@ -88,4 +93,4 @@ if fingerprint ~= '' then
   write_claim(claim, fingerprint, request, at)
 end
 redis.call('DEL', finished)
-return hit and verdict('cached', redis.call('HGET', answer, 'a')) or verdict('admitted')
+return hit and verdict('cached', redis.call('HGET', answer, 'a')) or verdict('admitted', redis.call('GET', generation) or '0')

@@ -6,7 +6,8 @@
 --   leases       sorted set: request id -> end of its reservation's lease
 --   budget       hash: DAY:spent, DAY:epoch (of spent), DAY:token, DAY:reserved, DAY:running
 --   generation   number of the cache generation, 0 when missing
---   claim:*      hash: f(ingerprint), r(equest id), then l(ease) while running, or k(ept at) and a(nswer)
+--   claim:*      hash: f(ingerprint), r(equest id), then l(ease) while running, or k(ept at) and
+--                a(nswer) or n(ote of a call that was cut)
 --   answer:*     hash: g(eneration), x (expiry, business time), a(nswer)
 --   finished:*   the call was settled or released some minutes ago
 -- Leases are in this server's time. Every script may be repeated: its second run finds its own traces.
@@ -31,7 +32,7 @@ end
 
 local function write_claim(key, fingerprint, request, at)
   redis.call('HSET', key, 'f', fingerprint, 'r', request, 'l', exact(at + CLAIM_SECONDS))
-  redis.call('HDEL', key, 'k', 'a')
+  redis.call('HDEL', key, 'k', 'a', 'n')
   redis.call('EXPIRE', key, GARBAGE_SECONDS)
 end
 

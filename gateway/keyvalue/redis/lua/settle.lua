@@ -1,7 +1,7 @@
 -- The end of a call that was made.
 -- KEYS: reserved, leases, budget, generation, finished, claim, answer
 -- ARGV: request, day of the terms ('' without), cost, now, fingerprint ('' without claim),
---       keeps ('1' or ''), the answer to keep, caches ('1' or ''), the answer to cache, generation, expiry, lifetime
+--       keeps ('a' answer, 'n' note or ''), what to keep, caches ('1' or ''), the answer to cache, generation, expiry, lifetime
 local reserved, leases, budget, generation = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local finished, claim, answer = KEYS[5], KEYS[6], KEYS[7]
 local request, now = ARGV[1], tonumber(ARGV[4])
@@ -36,7 +36,7 @@ if ARGV[5] ~= '' then
     end
     if not foreign then
       redis.call('DEL', claim)
-      redis.call('HSET', claim, 'f', ARGV[5], 'r', request, 'k', ARGV[4], 'a', ARGV[7])
+      redis.call('HSET', claim, 'f', ARGV[5], 'r', request, 'k', ARGV[4], ARGV[6], ARGV[7])
       redis.call('EXPIRE', claim, GARBAGE_SECONDS)
     end
   end
