@@ -274,6 +274,7 @@ def build(settings: Settings) -> Core:
             gate=gate,
             calls=stores.calls,
             nodes=stores.nodes,
+            tenants=stores.tenants,
             node=node,
             now=stores.now,
         ),

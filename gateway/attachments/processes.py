@@ -40,31 +40,34 @@ class CountingProcess:
 
     @classmethod
     async def start(cls, command: tuple[str, ...]) -> CountingProcess:
-        """Start one and wait until it is ready.
+        """Start one, which is not ready yet.
 
         Raises:
-            CountingAwayError: It didn't start.
+            CountingAwayError: It can't be started.
 
         """
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         try:
-            started = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
+            return cls(
+                await asyncio.create_subprocess_exec(
+                    *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
+                )
             )
         except OSError as error:
             raise CountingAwayError(f"a counting process can't be started: {error.strerror}") from None
-        process = cls(started)
-        ready = False
+
+    async def ready(self) -> None:
+        """Wait until it can be given a file.
+
+        Raises:
+            CountingAwayError: It ended, or takes too long.
+
+        """
         try:
             async with asyncio.timeout(START_SECONDS):
-                await process.answer()
-            ready = True
+                await self._answer()
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             raise CountingAwayError("a counting process ended or hung while it started") from None
-        finally:
-            if not ready:
-                process.kill()
-        return process
 
     @property
     def alive(self) -> bool:
@@ -85,12 +88,7 @@ class CountingProcess:
             await self._files.drain()
             # A process that keeps up with the writing would never make it wait.
             await asyncio.sleep(0)
-        return await self.answer()
-
-    async def answer(self) -> Verdict:
-        """Wait for what the process says next."""
-        outcome, pages = ANSWER.unpack(await self._answers.readexactly(ANSWER.size))
-        return Verdict(Outcome(outcome), pages)
+        return await self._answer()
 
     def kill(self) -> None:
         """End it at once, whatever it does."""
@@ -101,6 +99,10 @@ class CountingProcess:
     async def ended(self) -> None:
         """Wait until it is gone."""
         await self._process.wait()
+
+    async def _answer(self) -> Verdict:
+        outcome, pages = ANSWER.unpack(await self._answers.readexactly(ANSWER.size))
+        return Verdict(Outcome(outcome), pages)
 
 
 class CountingProcesses:
@@ -130,6 +132,7 @@ class CountingProcesses:
         self._patience = patience
         # Isolated from the environment, but with the imports of this process.
         self._command = command or (sys.executable, "-I", "-c", _BOOT, *map(os.path.abspath, sys.path))
+        self._starting: set[CountingProcess] = set()
         self._idle: list[CountingProcess] = []
         self._busy: set[CountingProcess] = set()
         self._leaving: set[asyncio.Task[None]] = set()
@@ -164,7 +167,7 @@ class CountingProcesses:
     async def aclose(self) -> None:
         """End all processes; counts that still run fail."""
         self._stopped.set()
-        for process in (*self._idle, *self._busy):
+        for process in (*self._starting, *self._idle, *self._busy):
             self._retire(process)
         self._idle.clear()
         while self._leaving:
@@ -202,8 +205,16 @@ class CountingProcesses:
         if self._stopped.is_set():
             raise CountingAwayError("counting was stopped")
         process = await CountingProcess.start(self._command)
-        if self._stopped.is_set():
-            self._retire(process)
+        self._starting.add(process)
+        ready = False
+        try:
+            await process.ready()
+            ready = not self._stopped.is_set()
+        finally:
+            self._starting.discard(process)
+            if not ready:
+                self._retire(process)
+        if not ready:
             raise CountingAwayError("counting was stopped")
         return process
 

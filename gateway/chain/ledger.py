@@ -38,7 +38,7 @@ class Ledger:
     def __init__(self, calls: Calls, spool: Spool) -> None:
         self._calls = calls
         self._spool = spool
-        self._waiting: list[tuple[LedgerEntry, float, asyncio.Future[Durability]]] = []
+        self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
         self._away = False
 
@@ -53,7 +53,7 @@ class Ledger:
 
         """
         future: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
-        self._waiting.append((entry, time.monotonic(), future))
+        self._waiting.append(_Waiting(entry, future))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_all())
         return await asyncio.shield(future)
@@ -78,19 +78,27 @@ class Ledger:
             while self._waiting:
                 batch = self._waiting[:MOST_ROWS_PER_COMMIT]
                 del self._waiting[: len(batch)]
-                entries = [entry for entry, _, _ in batch]
-                try:
-                    result = await self._write(entries, oldest=batch[0][1])
-                except StoreAwayError as error:
-                    for _, _, future in batch:
-                        if not future.done():
-                            future.set_exception(error)
-                else:
-                    for _, _, future in batch:
-                        if not future.done():
-                            future.set_result(result)
+                await self._write_batch(batch)
         finally:
             self._writing = None
+
+    async def _write_batch(self, batch: Sequence[_Waiting]) -> None:
+        """Write rows together; if that fails for another reason than the store, each alone, so that one row can't harm the rest."""
+        try:
+            result = await self._write([each.entry for each in batch], oldest=batch[0].since)
+        except StoreAwayError as error:
+            for each in batch:
+                each.fail(error)
+        except Exception as error:
+            log.exception("a ledger commit failed")
+            if len(batch) == 1:
+                batch[0].fail(error)
+                return
+            for each in batch:
+                await self._write_batch([each])
+        else:
+            for each in batch:
+                each.succeed(result)
 
     async def _write(self, entries: Sequence[LedgerEntry], oldest: float) -> Durability:
         again = False
@@ -106,5 +114,25 @@ class Ledger:
                     await asyncio.sleep(PAUSE_SECONDS)
             else:
                 return Durability.COMMITTED
-        await self._spool.append([msgspec.structs.replace(entry, pair=None) for entry in entries])
+        try:
+            await self._spool.append([msgspec.structs.replace(entry, pair=None) for entry in entries])
+        except OSError as error:
+            raise StoreAwayError(f"neither database nor spool takes the ledger: {error.strerror}") from error
         return Durability.SPOOLED
+
+
+class _Waiting:
+    """A row that waits to be safe, and who waits for it."""
+
+    def __init__(self, entry: LedgerEntry, future: asyncio.Future[Durability]) -> None:
+        self.entry = entry
+        self.since = time.monotonic()
+        self._future = future
+
+    def succeed(self, durability: Durability) -> None:
+        if not self._future.done():
+            self._future.set_result(durability)
+
+    def fail(self, error: Exception) -> None:
+        if not self._future.done():
+            self._future.set_exception(error)

@@ -24,6 +24,7 @@ from gateway.domain.errors import StoreAwayError
 from gateway.ports import AdmissionRequest, Gate, Orphan, Settlement, Terms
 from gateway.storage.calls import Calls, LedgerEntry
 from gateway.storage.nodes import Node, Nodes
+from gateway.storage.tenants import Tenants
 
 WATCH_SECONDS = 1.0
 RENEW_SECONDS = 2.0
@@ -49,6 +50,7 @@ class Upkeep:
         gate: Gate,
         calls: Calls,
         nodes: Nodes,
+        tenants: Tenants,
         node: Node,
         now: Clock,
     ) -> None:
@@ -61,6 +63,7 @@ class Upkeep:
         self._gate = gate
         self._calls = calls
         self._nodes = nodes
+        self._tenants = tenants
         self._node = node
         self._now = now
         self._tasks: list[asyncio.Task[None]] = []
@@ -113,8 +116,9 @@ class Upkeep:
             await self._calls.commit([LedgerEntry(record=record, reserved_in_database=True)], again=True)
 
     async def forget(self) -> None:
-        """Delete conversations past their retention."""
+        """Delete conversations past their retention, and names of removed projects that a late row brought back."""
         await self._memory.forget_old(self._now())
+        await self._tenants.anonymise_strays()
 
     async def _bury(self, orphan: Orphan) -> None:
         record = msgspec.json.decode(orphan.record, type=CallRecord)

@@ -169,7 +169,7 @@ class Gateway:
         """The processes that answer."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in children if b"spawn_main" in _command_line(int(pid))]
+        return [int(pid) for pid in children if b"resource_tracker" not in _command_line(int(pid))]
 
     def log(self) -> str:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
