@@ -39,6 +39,8 @@ from gateway.storage.catalog import Catalog
 from gateway.storage.conversations import Conversations
 from gateway.storage.database import Database
 from gateway.storage.first_start import first_start, install
+from gateway.storage.migrate import NewerSchemaError, SchemaState, schema_state
+from gateway.storage.migrate import migrate as migrate_schema
 from gateway.storage.nodes import Node, Nodes
 from gateway.storage.outages import MissingSchemaError
 from gateway.storage.spool import Spool
@@ -153,10 +155,11 @@ async def migrate_stores(settings: Settings, notice: Callable[[str], None]) -> N
 
 async def migrate(stores: Stores, notice: Callable[[str], None]) -> None:
     """Schema, brains, built-in project; on the embedded default also the demo project."""
-    from gateway.storage.migrate import migrate as migrate_schema  # noqa: PLC0415 - alembic is slow to import
-
     with _one_at_a_time(stores.settings.data / LOCK_FILE):
-        await migrate_schema(stores.database)
+        try:
+            await migrate_schema(stores.database)
+        except NewerSchemaError as error:
+            raise StartError(f"the database belongs to a later release: {error}") from None
         now = stores.now()
         await install(stores.database, now)
         if stores.settings.embedded_database:
@@ -226,7 +229,15 @@ def build(settings: Settings) -> Core:
     openai = OpenAI(transport, settings.openai_key, settings.openai_url)
     providers: dict[str, Provider] = {one.name: one for one in (claude, openai, Sandbox())}
     judge = BudgetJudge(stores.nodes)
-    current = Current(stores.database, stores.recipes)
+
+    async def objection() -> str | None:
+        try:
+            await check_secret(stores)
+        except StartError as error:
+            return str(error)
+        return None
+
+    current = Current(stores.database, stores.recipes, objection)
     ledger = Ledger(stores.calls, Spool(settings.data))
     leases = Leases(gate, stores.calls, judge)
     authenticator = Authenticator(stores.secret, current, stores.tenants, stores.now)
@@ -258,6 +269,7 @@ def build(settings: Settings) -> Core:
             recording=recording,
             providers=providers,
             calls=stores.calls,
+            conversations=stores.conversations,
             zone=settings.timezone,
             now=stores.now,
         ),
@@ -280,7 +292,8 @@ def build(settings: Settings) -> Core:
         ),
         database=stores.database,
         gate=gate,
-        openers=(transport.open, claude.warm, openai.warm, installed),
+        openers=(transport.open, installed),
+        warmers=(claude.warm, openai.warm),
         closers=(attachments.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
         drain_seconds=settings.drain_seconds,
     )
@@ -297,6 +310,8 @@ async def prepare_to_serve(settings: Settings, notice: Callable[[str], None]) ->
     try:
         if settings.embedded_database:
             await migrate(stores, notice)
+        elif await schema_state(stores.database) is not SchemaState.CURRENT:
+            raise StartError("PEPPER_DATABASE_URL: the tables are not this release's: run `pepper migrate`")
         await check_secret(stores)
         await check_nodes(stores)
     except MissingSchemaError as error:
@@ -318,7 +333,7 @@ def make_folder(folder: Path) -> None:
 
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StartError(f"PEPPER_DATA: the folder {folder} can't be made: {error.strerror}") from None
     if not os.access(folder, os.W_OK | os.X_OK):

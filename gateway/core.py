@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 import msgspec
 
@@ -26,7 +26,8 @@ class Core(msgspec.Struct, kw_only=True):
     """Everything a front door needs, already put together.
 
     Attributes:
-        openers: Awaited in turn at the start (the transport, warm providers, the installation's rows).
+        openers: Awaited in turn at the start (the transport, the installation's rows).
+        warmers: Started at the start and not waited for (what would make a first call slow).
         closers: Awaited in turn at the end.
         drain_seconds: How long calls in flight may go on after the server was asked to stop.
 
@@ -40,14 +41,17 @@ class Core(msgspec.Struct, kw_only=True):
     database: Database
     gate: Gate
     openers: tuple[Callable[[], Awaitable[None]], ...]
+    warmers: tuple[Callable[[], Coroutine[None, None, None]], ...]
     closers: tuple[Callable[[], Awaitable[None]], ...]
     drain_seconds: float
     draining: asyncio.Task[None] | None = None
+    warming: tuple[asyncio.Task[None], ...] = ()
 
     async def start(self) -> None:
         """Begin to live; a store that is away does not prevent it."""
         for opened in self.openers:
             await opened()
+        self.warming = tuple(asyncio.create_task(warm()) for warm in self.warmers)
         await self.upkeep.start()
 
     def drain(self) -> None:
@@ -62,6 +66,7 @@ class Core(msgspec.Struct, kw_only=True):
         await self.recording.ended()
         await self.ledger.drained()
         await self.upkeep.stop()
+        await asyncio.gather(*self.warming, return_exceptions=True)
         for close in self.closers:
             await close()
 

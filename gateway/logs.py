@@ -54,6 +54,7 @@ def logging_configuration(style: str) -> dict[str, Any]:
         "root": {"level": "WARNING", "handlers": ["stderr"]},
         "loggers": {
             "gateway": {"level": "INFO"},
+            "sqlalchemy.pool": {"level": "CRITICAL"},  # tells an outage once more, with a traceback
             "_granian": {"level": "WARNING"},
             "granian.access": {"level": "WARNING"},
         },

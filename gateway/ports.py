@@ -103,10 +103,16 @@ KEPT_SECONDS = 3_600
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A wish to be the only one who runs under an Idempotency-Key."""
+    """A wish to be the only one who runs under an Idempotency-Key.
+
+    Attributes:
+        waited: The wisher found the key busy before: a note left meanwhile is for it too.
+
+    """
 
     key: str
     fingerprint: str
+    waited: bool = False
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +182,7 @@ class Earlier(msgspec.Struct, frozen=True):
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """An earlier call under the key was cut and left a note for its repeat; the key is free for that."""
+    """A call under the key ended without an answer and left a note; the key is free for whoever comes next."""
 
     note: bytes
 
@@ -209,7 +215,7 @@ class TotalUnknown(msgspec.Struct, frozen=True):
     token: str
 
 
-Verdict = Admitted | Earlier | Busy | Mismatch | LimitReached | BudgetSpent | BudgetHeld | TotalUnknown
+Verdict = Admitted | Earlier | Interrupted | Busy | Mismatch | LimitReached | BudgetSpent | BudgetHeld | TotalUnknown
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,8 +226,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         cost: Micro-dollars that move from reserved to spent.
         now: Business time, for expiries.
         answer: Kept under the claim for `KEPT_SECONDS`, or None: the claim is dropped.
-        note: Instead of an answer: what an interrupted call leaves for its repeat. It is given back by `earlier` for
-            as long, and the key stays free for a request with the same fingerprint.
+        note: Instead of an answer: what a call that gave none leaves to others. It is given back for as long by
+            `earlier`, and by `admit` to those who waited; the key stays free for a request with the same fingerprint.
         cached: Kept in the project's cache under `request.cache_key` for so many seconds, or None.
         generation: The cache generation when the call was admitted; if it has passed, nothing is cached.
 

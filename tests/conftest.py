@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.desk import prepare
-from tests.e2e.harness import Fakes, Gateway, Stores
+from tests.e2e.harness import Gateway
+from tests.e2e.surroundings import Fakes, Stores
 from tests.fakes import ClaudeServer, OpenAIServer
 from tests.services import MariaDb, Redis, World, WorldReachedError, find_free_port
 

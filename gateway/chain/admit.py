@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from gateway.chain.budget import BudgetJudge
+from gateway.chain.keeping import CutCall, KeptAnswer, unpack, unpack_note
 from gateway.chain.leases import Lease, Leases, reservation_of
 from gateway.chain.local_window import LocalWindow
-from gateway.chain.memory import CutCall
 from gateway.chain.plan import Plan
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.domain.clock import Clock
@@ -76,12 +76,6 @@ class Admission(msgspec.Struct, frozen=True):
     generation: int = 0
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """The bytes of the answer kept under the request's Idempotency-Key; nothing is held."""
-
-    answer: bytes
-
-
 log = logging.getLogger(__name__)
 
 
@@ -100,7 +94,7 @@ class Admitting:
         self._window = LocalWindow()
         self._supplied: dict[str, tuple[str, int]] = {}
 
-    async def earlier(self, project: str, claim: Claim) -> Kept | CutCall | None:
+    async def earlier(self, project: str, claim: Claim) -> KeptAnswer | CutCall | None:
         """Look whether a request is a repeat, before any work is planned: of an answered call, or of one that was cut.
 
         Raises:
@@ -117,21 +111,24 @@ class Admitting:
         if isinstance(found, Mismatch):
             raise Failure(INVALID_REQUEST, MISMATCH_NOTE)
         if isinstance(found, Interrupted):
-            return msgspec.json.decode(found.note, type=CutCall)
-        return Kept(found.answer) if found else None
+            note = unpack_note(found.note)
+            return note if isinstance(note, CutCall) else None
+        return unpack(found.answer) if found else None
 
-    async def admit(self, plan: Plan) -> Admission | Kept:
-        """Let a call in, or wait until it can be.
+    async def admit(self, plan: Plan) -> Admission | KeptAnswer | CutCall:
+        """Let a call in, or wait until it can be; or give what the call under the same key left meanwhile.
 
         Raises:
-            Failure: 400 key of another request, 429 limit or budget, 503 the first call under the key takes too long.
+            Failure: 400 key of another request, 429 limit or budget, 503 the first call under the key takes too long,
+                or that call's own failure.
             StoreAwayError: Neither store can judge the cap, or the key needs the store that is away.
 
         """
         began = time.monotonic()
         poll = FIRST_POLL_SECONDS
+        waited = False
         while True:
-            verdict, lease = await self._ask(plan)
+            verdict, lease = await self._ask(plan, waited=waited)
             match verdict:
                 case Admitted(generation):
                     self._leases.hold(lease)
@@ -141,7 +138,12 @@ class Admitting:
                     self._leases.hold(lease)
                     return Admission(lease, earlier=answer)
                 case Earlier(answer):
-                    return Kept(answer)
+                    return unpack(answer)
+                case Interrupted(packed):
+                    note = unpack_note(packed)
+                    if isinstance(note, CutCall):
+                        return note
+                    raise note.failure()
                 case TotalUnknown(token):
                     await self._supply(plan, token)
                     continue
@@ -156,16 +158,17 @@ class Admitting:
                 case Busy() if time.monotonic() - began >= BUSY_SECONDS:
                     raise Failure(STORE_UNAVAILABLE, BUSY_NOTE, retry_after=BUSY_RETRY_AFTER)
                 case _:
+                    waited = waited or isinstance(verdict, Busy)
                     await asyncio.sleep(poll * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
                     poll = min(poll * 1.5, LONGEST_POLL_SECONDS)
 
-    async def _ask(self, plan: Plan) -> tuple[Verdict, Lease]:
+    async def _ask(self, plan: Plan, *, waited: bool) -> tuple[Verdict, Lease]:
         """One try: by the gate alone, or by the gate and the database while that judges caps."""
         capped = plan.scope.project.daily_budget is not None
         by_database = capped and self._judge.in_database
         if by_database and self._judge.settling > 0:
             await asyncio.sleep(self._judge.settling)
-        request = self._request(plan, judged=not by_database)
+        request = self._request(plan, judged=not by_database, waited=waited)
         lease = Lease(request=request, in_gate=True, in_database=False, capped=capped)
         try:
             self._leases.require_gate()
@@ -224,7 +227,7 @@ class Admitting:
         if await self._gate.supply(project, day, epoch, token, spent):
             self._supplied[project] = (day, epoch)
 
-    def _request(self, plan: Plan, *, judged: bool) -> AdmissionRequest:
+    def _request(self, plan: Plan, *, judged: bool, waited: bool) -> AdmissionRequest:
         scope, project = plan.scope, plan.scope.project
         counted = scope.caller.by is None
         return AdmissionRequest(
@@ -232,7 +235,7 @@ class Admitting:
             request_id=scope.request_id,
             now=self._now().timestamp(),
             hourly_limit=project.hourly_limit if counted else None,
-            claim=claim_of(plan),
+            claim=claim_of(plan, waited=waited),
             cache_key=plan.cache_key,
             terms=Terms(
                 day=plan.day.isoformat(),
@@ -247,10 +250,10 @@ class Admitting:
         return seconds_to_midnight(self._now(), self._zone)
 
 
-def claim_of(plan: Plan) -> Claim | None:
+def claim_of(plan: Plan, *, waited: bool) -> Claim | None:
     """The claim of a request with an Idempotency-Key."""
     key = plan.request.idempotency_key
-    return Claim(key, plan.request.fingerprint) if key is not None else None
+    return Claim(key, plan.request.fingerprint, waited) if key is not None else None
 
 
 def lost_record(plan: Plan) -> CallRecord:

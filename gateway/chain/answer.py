@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from typing import cast
 from zoneinfo import ZoneInfo
 
-from gateway.chain.admit import Admission, Admitting, Kept
+from gateway.chain.admit import Admission, Admitting
 from gateway.chain.authenticate import Authenticator
 from gateway.chain.capabilities import capabilities_of
 from gateway.chain.circuit import Circuits
 from gateway.chain.current import Current
-from gateway.chain.memory import CutCall
+from gateway.chain.keeping import CutCall, KeptAnswer
 from gateway.chain.plan import Plan, Planner
 from gateway.chain.prepare import prepare
 from gateway.chain.provide import Providing
 from gateway.chain.rate import RateLimit
 from gateway.chain.record import Recording
-from gateway.chain.replay import as_repeat, replay, unpack
+from gateway.chain.replay import as_repeat, replay
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.capabilities import Capabilities
 from gateway.domain.clock import Clock
@@ -31,6 +31,7 @@ from gateway.domain.events import Events
 from gateway.domain.tenants import Caller, Scope
 from gateway.ports import Claim, Provider
 from gateway.storage.calls import Calls
+from gateway.storage.conversations import Conversations
 
 
 class Chain:
@@ -46,6 +47,7 @@ class Chain:
         recording: Recording,
         providers: Mapping[str, Provider],
         calls: Calls,
+        conversations: Conversations,
         zone: ZoneInfo,
         now: Clock,
     ) -> None:
@@ -56,6 +58,7 @@ class Chain:
         self._recording = recording
         self._providers = providers
         self._calls = calls
+        self._conversations = conversations
         self._zone = zone
         self._now = now
         self._rate = RateLimit()
@@ -77,21 +80,22 @@ class Chain:
         """
         began = time.monotonic()
         snapshot = self._current.snapshot
-        cut: CutCall | None = None
+        earlier: KeptAnswer | CutCall | None = None
         if request.idempotency_key is not None:
             claim = Claim(request.idempotency_key, request.fingerprint)
             earlier = await self._admitting.earlier(scope.project.name, claim)
-            if isinstance(earlier, Kept):
-                return replay(as_repeat(unpack(earlier.answer)))
-            cut = earlier
-        self._current.require_database()
-        plan = await self._planner.plan(scope, request, snapshot, self._now(), cut)
-        admission = await self._admitting.admit(plan)
-        if isinstance(admission, Kept):
-            return replay(as_repeat(unpack(admission.answer)))
-        if admission.earlier is not None:
-            return replay(await self._recording.cached(plan, admission, admission.earlier, began))
-        return await self._told(snapshot, plan, admission, began)
+        while not isinstance(earlier, KeptAnswer):
+            self._current.require_database()
+            plan = await self._planner.plan(scope, request, snapshot, self._now(), earlier)
+            admitted = await self._admitting.admit(plan)
+            if isinstance(admitted, Admission):
+                if admitted.earlier is not None:
+                    return replay(await self._recording.cached(plan, admitted, admitted.earlier, began))
+                return await self._told(snapshot, plan, admitted, began)
+            earlier = admitted
+        if earlier.pair is not None:
+            await self._conversations.append(earlier.pair)
+        return replay(as_repeat(earlier.answer))
 
     async def capabilities(self, scope: Scope) -> Capabilities:
         """What the scope's project can do now, and what it has spent today."""

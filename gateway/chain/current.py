@@ -7,7 +7,7 @@ new work has to be refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.catalog import Recipe
@@ -21,7 +21,11 @@ log = logging.getLogger(__name__)
 class Current:
     """Holds the snapshot."""
 
-    def __init__(self, database: Database, files: Mapping[str, Recipe]) -> None:
+    def __init__(
+        self, database: Database, files: Mapping[str, Recipe], objection: Callable[[], Awaitable[str | None]]
+    ) -> None:
+        """Hold nothing yet; `objection` says, once the database answers, why it must not be used (None: nothing)."""
+        self._objection = objection
         self._database = database
         self._files = files
         self._snapshot: Snapshot | None = None
@@ -53,6 +57,9 @@ class Current:
         """Look whether something changed; None while the database is away. Called every second."""
         try:
             installation = await read_revision(self._database)
+            if self._snapshot is None and (problem := await self._objection()):
+                log.error("%s", problem)
+                return None
             if self._snapshot is None or self._snapshot.revision != installation.revision:
                 self._snapshot = Snapshot(await read_configuration(self._database), self._files)
         except StoreAwayError as error:

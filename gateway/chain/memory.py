@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from gateway.chain.keeping import CutCall
 from gateway.domain.completion import Turn
 from gateway.domain.errors import UNKNOWN_CONVERSATION, Failure
 from gateway.domain.tenants import Scope
@@ -24,13 +25,6 @@ _ALPHABET = string.ascii_lowercase + string.digits
 _RANDOM_CHARACTERS = 16
 _ID = re.compile(r"cnv_[a-z0-9]{1,60}")
 """What can be an id at all: a database may compare without case, accents or trailing blanks."""
-
-
-class CutCall(msgspec.Struct, frozen=True):
-    """What a stream that was cut left in a conversation: its repeat goes on there and replaces the pair."""
-
-    conversation: str
-    request_id: str
 
 
 class Recalled(msgspec.Struct, frozen=True):

@@ -13,7 +13,8 @@ import msgspec
 
 from gateway.attachments.read import Attachments
 from gateway.chain.features import Features, most_pages, read_features
-from gateway.chain.memory import CutCall, Memory, Recalled
+from gateway.chain.keeping import CutCall
+from gateway.chain.memory import Memory, Recalled
 from gateway.chain.snapshot import Snapshot
 from gateway.chain.worst_case import Weight, input_cost, weigh, weigh_attachments, worst_case
 from gateway.domain.catalog import Brain, Recipe, Target

@@ -30,6 +30,8 @@ FIRST_BYTE_SECONDS = 120.0
 BYTES_PER_TOKEN = 3
 """For estimates of what was generated when no count came: close to Italian text on current tokenizers."""
 DEFAULT_RETRY_AFTER = 5
+MOST_RETRY_AFTER = 60
+"""Seconds a caller is told to wait at most, whatever the provider says: there are other choices and better days."""
 
 BAD_REQUEST = 400
 UNUSABLE_NOTE = "La risposta nella forma richiesta supera il limite di lunghezza: riduci il testo o i campi."
@@ -218,7 +220,9 @@ class Providing:
         if not error.trouble.absent:
             return Failure(PROVIDER_ERROR, reason=error.reason)
         wait = math.ceil(error.retry_after) if error.retry_after else DEFAULT_RETRY_AFTER
-        return Failure(PROVIDER_UNAVAILABLE, retry_after=max(1, wait), reason=error.reason)
+        return Failure(
+            PROVIDER_UNAVAILABLE, retry_after=min(max(1, wait), MOST_RETRY_AFTER), reason=error.reason
+        )
 
 
 def _require_end(*, finished: bool) -> None:

@@ -14,12 +14,11 @@ from typing import Any
 import msgspec
 
 from gateway.chain.admit import Admission, lost_record
+from gateway.chain.keeping import CutCall, KeptAnswer, Note, note_of, pack, unpack
 from gateway.chain.leases import Leases
 from gateway.chain.ledger import Durability, Ledger
-from gateway.chain.memory import CutCall
 from gateway.chain.plan import Plan
 from gateway.chain.provide import Providing
-from gateway.chain.replay import pack, unpack
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.domain.clock import Clock
 from gateway.domain.completion import Answer, Meta
@@ -91,7 +90,7 @@ class Recording:
 
     async def cached(self, plan: Plan, admission: Admission, kept: bytes, began: float) -> Answer:
         """Give a cached answer: it costs nothing, and has its row like any other."""
-        earlier = unpack(kept)
+        earlier = unpack(kept).answer
         milliseconds = round((time.monotonic() - began) * 1000)
         meta = Meta(
             project=plan.scope.project.name,
@@ -123,7 +122,7 @@ class Recording:
             request=lease.request,
             cost=0,
             now=self._now().timestamp(),
-            answer=pack(answer) if lease.request.claim else None,
+            answer=pack(KeptAnswer(answer)) if lease.request.claim else None,
         )
         await self._leases.settle(lease, settlement)
 
@@ -135,14 +134,14 @@ class Recording:
         durability = await self._ledger.write(call.entry(record, pair))
         unwritten = pair is not None and durability is Durability.SPOOLED
         cacheable = not truncated and answer.meta.fallback is None
-        kept = pack(answer) if call.claimed or call.plan.cache_key else None
+        kept = pack(KeptAnswer(answer, pair if unwritten else None))
         await self._leases.settle(
             call.admission.lease,
             Settlement(
                 request=call.admission.lease.request,
                 cost=record.cost,
                 now=self._now().timestamp(),
-                answer=kept if call.claimed and not unwritten else None,
+                answer=kept if call.claimed else None,
                 cached=kept if call.plan.cache_key and cacheable else None,
                 cache_seconds=call.plan.recipe.cache_hours * SECONDS_PER_HOUR,
                 generation=call.admission.generation,
@@ -156,14 +155,17 @@ class Recording:
 
     async def _fail(self, call: _Call, failure: Failure) -> None:
         outcome = Outcome.REFUSED if failure.fault is REFUSED else Outcome.FAILED
-        await self._close(call, call.record(outcome, fault=failure.fault.code), None)
+        await self._close(call, call.record(outcome, fault=failure.fault.code), None, note_of(failure))
 
     async def _interrupt(self, call: _Call) -> None:
         pair = call.pair(self._now) if call.text else None
-        await self._close(call, call.record(Outcome.INTERRUPTED), pair)
+        note = CutCall(pair.conversation, pair.request_id) if pair else None
+        await self._close(call, call.record(Outcome.INTERRUPTED), pair, note)
 
-    async def _close(self, call: _Call, record: CallRecord, pair: ConversationPair | None) -> None:
-        durability = await self._ledger.write(call.entry(record, pair))
+    async def _close(
+        self, call: _Call, record: CallRecord, pair: ConversationPair | None, note: Note | None
+    ) -> None:
+        lost = await self._ledger.write(call.entry(record, pair)) is Durability.SPOOLED and pair is not None
         if not call.providing.asked:
             await self._leases.release(call.admission.lease)
             return
@@ -171,7 +173,7 @@ class Recording:
             request=call.admission.lease.request,
             cost=record.cost,
             now=self._now().timestamp(),
-            note=_note(pair) if call.claimed and pair and durability is Durability.COMMITTED else None,
+            note=pack(note) if note and call.claimed and not lost else None,
         )
         await self._leases.settle(call.admission.lease, settlement)
 
@@ -189,10 +191,6 @@ def _required(finished: Finished | None) -> Finished:
     if finished.stop is Stop.REFUSED:
         raise Failure(REFUSED)
     return finished
-
-
-def _note(pair: ConversationPair) -> bytes:
-    return msgspec.json.encode(CutCall(pair.conversation, pair.request_id))
 
 
 def question_of(plan: Plan) -> str:

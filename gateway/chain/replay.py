@@ -7,18 +7,6 @@ import msgspec
 from gateway.domain.completion import Answer
 from gateway.domain.events import Events, Piece, Told
 
-_decoder = msgspec.json.Decoder(Answer)
-
-
-def pack(answer: Answer) -> bytes:
-    """Give the bytes an answer is kept as."""
-    return msgspec.json.encode(answer)
-
-
-def unpack(kept: bytes) -> Answer:
-    """Read an answer kept by `pack`."""
-    return _decoder.decode(kept)
-
 
 def as_repeat(answer: Answer) -> Answer:
     """The answer of a repeat under an Idempotency-Key: identical, but marked."""

@@ -75,7 +75,9 @@ class Snapshot:
         )
 
     def price(self, provider: str, model: str) -> Price | None:
-        """What a model costs: the operator's word, else the bundled table's; None when nobody knows."""
+        """What a model costs: the operator's word, else the bundled table's; None when nobody knows, and for the sandbox."""
+        if provider == SANDBOX_PROVIDER:
+            return None
         if model in self._overrides:
             return self._overrides[model]
         if (provider, model) not in self._bundled:

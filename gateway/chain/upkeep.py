@@ -31,6 +31,7 @@ RENEW_SECONDS = 2.0
 SWEEP_SECONDS = 5.0
 HEARTBEAT_SECONDS = 5.0
 RETENTION_SECONDS = 3_600.0
+MOST_FIRST_PAUSE_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -136,8 +137,10 @@ class Upkeep:
 
 
 async def _forever(work: Callable[[], Awaitable[None]], pause: float) -> None:
+    first = min(pause, MOST_FIRST_PAUSE_SECONDS)
     while True:
-        await asyncio.sleep(pause)
+        await asyncio.sleep(first)
+        first = pause
         try:
             await work()
         except StoreAwayError as error:

@@ -24,7 +24,6 @@ from gateway.domain.money import dollars
 from gateway.domain.secrets import key_digest, new_key
 from gateway.domain.tenants import BUILT_IN_PROJECT, COMMAND_LINE, DEFAULT_HOURLY_LIMIT, Permission, Project
 from gateway.storage.changes import ProjectChanges, changed
-from gateway.storage.refusals import UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -256,6 +255,7 @@ def remove(*, name: str, yes: bool, as_json: bool) -> None:
 
 async def _remove(stores: Stores, name: str) -> str:
     from gateway.bootstrap import open_gate  # noqa: PLC0415 - help must not wait for it
+    from gateway.storage.refusals import UnknownError  # noqa: PLC0415
 
     gate = open_gate(stores.settings)
     try:

@@ -21,6 +21,9 @@ class Round(msgspec.Struct, frozen=True):
     """How much of its core the worker had."""
     p50: float
     p99: float
+    wrong: int = 0
+    """Answers that were not as they should be, and the first of them."""
+    example: str = ""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -49,6 +52,13 @@ class Row(msgspec.Struct, frozen=True):
     @property
     def cpu_micros(self) -> float:
         return median(one.cpu_micros for one in self.rounds)
+
+    @property
+    def complaint(self) -> str | None:
+        """What is wrong with the row, if anything is."""
+        wrong = sum(one.wrong for one in self.rounds)
+        example = next((one.example for one in self.rounds if one.wrong), "")
+        return f"{self.case} on {self.stores}: {wrong} wrong answers: {example}" if wrong else None
 
 
 def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
+import msgspec
 import pytest
 
 from gateway.ports import (
@@ -257,6 +258,8 @@ async def test_a_cut_call_leaves_a_note_and_the_key_stays_free_for_its_repeat(ga
     assert await gate.earlier("demo", Claim("chiave", "due"), NOW + 1) == Mismatch()
     assert await gate.admit(ask(key="chiave", fingerprint="due")) == Mismatch()
     assert await gate.earlier("demo", claim, NOW + 3_600) is None
+    waiting = msgspec.structs.replace(ask(), claim=Claim("chiave", "uno", waited=True))
+    assert await gate.admit(waiting) == Interrupted(b"dove eravamo")
     repeat = await admit(gate, ask(key="chiave", fingerprint="uno"))
     assert await gate.admit(ask(key="chiave", fingerprint="uno")) == Busy()
     await gate.settle(Settlement(request=repeat, cost=5, now=NOW, answer=b"tutto"))

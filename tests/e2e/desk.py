@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, select
+import redis
+from sqlalchemy import Table, func, select
 
 from gateway.domain.calls import CallRecord
 from gateway.domain.catalog import Brain, Fallback, NoFallback, Reasoning
@@ -175,7 +177,23 @@ class Desk:
         return None if found is None else [(pair.question, pair.answer) for pair in found]
 
     async def conversation_count(self, tenant: Tenant) -> int:
-        table = schema.conversations
+        return await self._count(schema.conversations, tenant)
+
+    async def reservations(self, tenant: Tenant) -> int:
+        """How many calls hold something of the budget in the database."""
+        return await self._count(schema.reservations, tenant)
+
+    async def _count(self, table: Table, tenant: Tenant) -> int:
         query = select(func.count()).select_from(table).where(table.c.project == tenant.name)
         async with self.database.connect() as connection:
             return int(await connection.scalar(query) or 0)
+
+
+def held_in_gate(tenant: Tenant, data: Path, redis_url: str | None) -> int:
+    """How many calls hold something of the budget in the key-value store."""
+    if redis_url is not None:
+        with closing(redis.Redis.from_url(redis_url)) as client:
+            return int(client.hlen(f"pepper:{{{tenant.name}}}:reserved"))
+    with closing(sqlite3.connect(f"file:{data / 'gate.db'}?mode=ro", uri=True)) as connection:
+        query = "SELECT count(*) FROM reservations WHERE project = ?"
+        return int(connection.execute(query, (tenant.name,)).fetchone()[0])

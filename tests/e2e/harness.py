@@ -22,10 +22,10 @@ import httpx
 
 from gateway.domain.catalog import Brain, Fallback
 from tests.e2e.desk import Desk, Tenant
+from tests.e2e.surroundings import Fakes, Stores
 from tests.e2e.told import Stream
-from tests.fakes import ClaudeServer, OpenAIServer
 from tests.fakes.claude_models import NEWEST
-from tests.services import LOOPBACK, MariaDb, Redis, find_free_port
+from tests.services import LOOPBACK, find_free_port
 
 SECRET = "a secret of the tests, long enough for anybody"
 START_SECONDS = 30.0
@@ -37,38 +37,6 @@ REPOSITORY = Path(__file__).parents[2]
 
 # What of the tests' own environment must not reach the server.
 _FOREIGN = ("PEPPER_", "ANTHROPIC_", "OPENAI_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-
-
-@dataclass
-class Stores:
-    """Where a gateway keeps what it keeps: in its data folder alone, or on the servers of a production."""
-
-    kind: str
-    database_url: str | None = None
-    mariadb: MariaDb | None = None
-    redis: Redis | None = None
-
-    @property
-    def environment(self) -> dict[str, str]:
-        found = {"PEPPER_DATABASE_URL": self.database_url, "PEPPER_REDIS_URL": self.redis and self.redis.url}
-        return {name: value for name, value in found.items() if value}
-
-
-@dataclass
-class Fakes:
-    """The providers."""
-
-    claude: ClaudeServer
-    openai: OpenAIServer
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            "ANTHROPIC_API_KEY": self.claude.key,
-            "ANTHROPIC_BASE_URL": self.claude.url,
-            "OPENAI_API_KEY": self.openai.key,
-            "OPENAI_BASE_URL": self.openai.url,
-        }
 
 
 @dataclass
@@ -84,6 +52,7 @@ class Gateway:
     environment: Mapping[str, str] = field(default_factory=dict)
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="pepper-e2e-")))
     port: int = field(default_factory=find_free_port)
+    working_folder: Path = REPOSITORY
 
     def __post_init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
@@ -125,7 +94,7 @@ class Gateway:
                     *("--host", LOOPBACK, "--port", str(self.port), "--workers", str(self.workers)),
                 ],
                 env=self.variables(),
-                cwd=REPOSITORY,
+                cwd=self.working_folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -183,7 +152,7 @@ class Gateway:
         return subprocess.run(
             [sys.executable, "-m", "gateway.cli", *arguments],
             env=self.variables(),
-            cwd=REPOSITORY,
+            cwd=self.working_folder,
             capture_output=True,
             text=True,
             timeout=60,
@@ -278,11 +247,29 @@ class Gateway:
         self.teach(provider, brain.principal)
         tenant = await self.desk.project(brain=brain.name, **settings)
 
-        async def known() -> bool:
-            return bool((await self.capabilities(tenant))["versione"] == brain.name)
+        async def known(client: httpx.AsyncClient) -> bool:
+            response = await client.post(
+                "/capacita.php", json={"progetto": tenant.name}, headers=self.headers(tenant)
+            )
+            return response.status_code == 200 and response.json()["versione"] == brain.name
 
-        await eventually(known, CHANGE_SECONDS)
+        await self.everywhere(known)
         return tenant, brain
+
+    async def everywhere(self, condition: Callable[[httpx.AsyncClient], Awaitable[bool]]) -> None:
+        """Return when the condition holds on every worker: asked over so many new connections that it is next to
+        certain that each got one.
+        """
+
+        async def one() -> bool:
+            async with httpx.AsyncClient(base_url=self.address, timeout=20) as client:
+                return await condition(client)
+
+        async def all_of_them() -> bool:
+            asked = 1 if self.workers == 1 else 6 * self.workers
+            return all(await asyncio.gather(*(one() for _ in range(asked))))
+
+        await eventually(all_of_them, CHANGE_SECONDS)
 
     def teach(self, provider: str, model: str) -> None:
         """Make a model exist at the provider."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,9 @@ async def test_an_answer_at_its_limit_is_marked(gateway: Gateway, provider: str)
 
 async def test_fields_that_nobody_knows_are_ignored_and_null_is_absent(gateway: Gateway) -> None:
     tenant = await gateway.desk.project()
-    absent = dict.fromkeys(("conversazione", "extra", "documenti", "modo", "contenuti", "stream"))
+    absent: dict[str, Any] = dict.fromkeys(
+        ("conversazione", "extra", "documenti", "modo", "contenuti", "stream")
+    )
     told.answer(await gateway.ask(tenant, altro={"x": [1]}, extra_futuro=True, **absent))
     told.answer(await gateway.ask(tenant, modo="subito", stream=False, extra={"mai_visto": 1}, documenti=[]))
 

@@ -27,7 +27,7 @@ def test_before_migrate_every_command_says_so(pepper: Pepper) -> None:
 
 def test_migrate_installs_without_a_demo_also_twice_at_once(pepper: Pepper) -> None:
     with ThreadPoolExecutor(3) as pool:
-        ran = list(pool.map(lambda _: pepper.run("migrate", "--json"), range(3)))
+        ran = list(pool.map(lambda _: pepper.spawn("migrate", "--json"), range(3)))
     assert [(one.status, one.json, one.err) for one in ran] == [(0, {"ok": True}, "")] * 3
     assert [one["progetto"] for one in pepper.told("project", "list")] == ["dilem"]
     assert [one["nome"] for one in pepper.told("model", "list")] == [

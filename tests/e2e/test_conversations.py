@@ -128,7 +128,14 @@ async def test_half_a_year_untouched_and_it_is_gone(gateway: Gateway) -> None:
 
 async def test_any_text_survives(gateway: Gateway) -> None:
     tenant = await gateway.desk.project()
-    texts = ["🌶️ perché? «così»", "a\u0000b", "\r\n\t", "x" * 99_999 + "é", "'; DROP TABLE pairs; --", "\U0010ffff"]
+    texts = [
+        "🌶️ perché? «così»",
+        "a\u0000b",
+        "\r\n\t",
+        "x" * 99_999 + "é",
+        "'; DROP TABLE pairs; --",
+        "\U0010ffff",
+    ]
     for text in texts:
         if not text.strip():
             continue

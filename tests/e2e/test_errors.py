@@ -86,7 +86,7 @@ async def test_a_key_that_is_no_key(gateway: Gateway) -> None:
     for tenant, headers in wrong:
         for address in ("/api.php", "/capacita.php"):
             body = {"progetto": tenant.name, "encode": "libero", "contenuto": "x"}
-            encoded = {name: value.encode() for name, value in headers.items()}
+            encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
             response = await gateway.client.post(address, json=body, headers=encoded)
             texts.add(told.error(response, 401, "non_autorizzato"))
     assert len(texts) == 1

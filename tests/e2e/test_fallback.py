@@ -88,7 +88,7 @@ async def test_no_answer_is_no_answer_whatever_it_looks_like(gateway: Gateway, p
         fake_of(gateway, provider).script(behaviour, say("Ecco."))
         body = told.answer(await gateway.ask(tenant))
         assert (body["risposta"], body["meta"]["tentativi"]) == ("Ecco.", 2), name
-    assert brain.principal == body["meta"]["modello"]
+        assert body["meta"]["modello"] == brain.principal
 
 
 async def test_the_reserve_answers_when_the_first_choice_cannot(gateway: Gateway) -> None:
@@ -155,7 +155,7 @@ async def test_a_short_retry_after_is_honoured_and_a_long_one_is_not_waited_for(
     gateway.fakes.claude.script(status(429, retry_after=3), say("Ecco."))
     told.answer(await gateway.ask(tenant))
     first, second = gateway.fakes.claude.seen
-    assert 2.9 < second.at - first.at
+    assert second.at - first.at > 2.9
     gateway.fakes.claude.reset()
     gateway.fakes.claude.script(status(429, retry_after=21), say("Riserva."))
     began = time.monotonic()
@@ -224,9 +224,7 @@ async def test_bad_requests_open_no_circuit(gateway: Gateway) -> None:
 
 async def test_an_attempt_that_was_billed_is_paid_though_another_answered(gateway: Gateway) -> None:
     tenant, _ = await gateway.tenant_of_its_own(usd=(1.0, 1.0))
-    gateway.fakes.claude.script(
-        empty(output_tokens=5_000), say("Ecco.", input_tokens=100, output_tokens=100)
-    )
+    gateway.fakes.claude.script(empty(output_tokens=5_000), say("Ecco.", input_tokens=100, output_tokens=100))
     told.answer(await gateway.ask(tenant))
     [row] = await gateway.desk.rows(tenant)
     first, second = row.attempts

@@ -17,7 +17,9 @@ RANDOM_ID = "cnv_" + "q7" * 8
 
 def comparable(response: httpx.Response) -> tuple[int, list[tuple[str, str]], bytes]:
     """A reply without what differs from one reply to the next."""
-    headers = [(name, value) for name, value in response.headers.items() if name not in {"x-request-id", "date"}]
+    headers = [
+        (name, value) for name, value in response.headers.items() if name not in {"x-request-id", "date"}
+    ]
     return response.status_code, headers, re.sub(rb"req_[0-9a-f]+", b"", response.content)
 
 
@@ -78,7 +80,9 @@ async def test_a_key_speaks_for_its_project_alone(gateway: Gateway) -> None:
     assert comparable(foreign) == comparable(random)
     body = {"progetto": bruno.name}
     one = await gateway.client.post("/capacita.php", json=body, headers=gateway.headers(anna))
-    other = await gateway.client.post("/capacita.php", json={"progetto": "mai"}, headers=gateway.headers(anna))
+    other = await gateway.client.post(
+        "/capacita.php", json={"progetto": "mai"}, headers=gateway.headers(anna)
+    )
     told.error(one, 401, "non_autorizzato")
     assert comparable(one) == comparable(other)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import httpx
 import pytest
@@ -26,7 +27,7 @@ def codes(responses: list[httpx.Response]) -> Counter[str]:
     )
 
 
-async def at_once(gateway: Gateway, tenant: Tenant, count: int, **fields: object) -> list[httpx.Response]:
+async def at_once(gateway: Gateway, tenant: Tenant, count: int, **fields: Any) -> list[httpx.Response]:
     return await asyncio.gather(*(gateway.ask(tenant, f"Domanda {n}", **fields) for n in range(count)))
 
 
@@ -83,7 +84,9 @@ async def test_fifty_calls_of_three_cents_under_a_cap_of_ten(gateway: Gateway, r
     responses = await at_once(gateway, tenant, 50, encode=recipe)
     upstream = len(gateway.fakes.claude.seen)
     spent = await gateway.desk.spent(tenant)
-    assert spent == CALL_COST * upstream, [(r.outcome, r.cost, r.attempts) for r in await gateway.desk.rows(tenant)]
+    assert spent == CALL_COST * upstream, [
+        (r.outcome, r.cost, r.attempts) for r in await gateway.desk.rows(tenant)
+    ]
     assert upstream <= 4
     assert CAP <= spent <= CAP + CALL_COST
     counted = codes(responses)

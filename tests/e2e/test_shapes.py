@@ -91,7 +91,9 @@ async def test_exactly_these_fields(gateway: Gateway, provider: str, names: list
 async def test_one_of_these_categories(gateway: Gateway, provider: str, options: list[str]) -> None:
     tenant = await tenant_of(gateway, provider)
     body = told.answer(
-        await gateway.ask(tenant, "Boh", encode="classifica", extra={"categorie": options, "senza_cache": True})
+        await gateway.ask(
+            tenant, "Boh", encode="classifica", extra={"categorie": options, "senza_cache": True}
+        )
     )
     assert body["risposta"] in options
 
@@ -126,9 +128,7 @@ async def test_without_the_parameters_nothing_is_forced(gateway: Gateway, provid
 )
 async def test_what_cannot_be_a_form_is_refused(gateway: Gateway, recipe: str, extra: dict[str, Any]) -> None:
     tenant = await gateway.desk.project()
-    message = told.error(
-        await gateway.ask(tenant, encode=recipe, extra=extra), 400, "richiesta_non_valida"
-    )
+    message = told.error(await gateway.ask(tenant, encode=recipe, extra=extra), 400, "richiesta_non_valida")
     assert next(iter(extra)) in message
     assert gateway.fakes.claude.seen == []
 

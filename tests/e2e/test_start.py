@@ -13,7 +13,8 @@ import pytest
 
 from tests.e2e import told
 from tests.e2e.desk import Tenant, prepare
-from tests.e2e.harness import Fakes, Gateway, Stores
+from tests.e2e.harness import REPOSITORY, Gateway
+from tests.e2e.surroundings import Fakes, Stores
 from tests.services import LOOPBACK
 
 
@@ -44,6 +45,10 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
     return line
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("variable", WRONG)
@@ -118,14 +123,22 @@ async def test_a_secret_is_made_and_kept(make_gateway: Make) -> None:
 
 
 async def test_it_writes_only_under_its_data_folder(make_gateway: Make, tmp_path: Path) -> None:
-    gateway = make_gateway(environment={"HOME": str(tmp_path), "TMPDIR": str(tmp_path)})
-    before = {path for path in Path.cwd().rglob("*") if ".venv" not in path.parts and "cache" not in str(path)}
+    home, here = tmp_path / "home", tmp_path / "here"
+    home.mkdir()
+    here.mkdir()
+    variables = {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "XDG_CACHE_HOME": str(home),
+        "PYTHONPATH": str(REPOSITORY),
+    }
+    gateway = make_gateway(environment=variables, working_folder=here)
     gateway.start()
     async with gateway.connected():
         told.answer(await gateway.ask(await gateway.desk.project(), conversazione="nuova"))
-    after = {path for path in Path.cwd().rglob("*") if ".venv" not in path.parts and "cache" not in str(path)}
-    assert not [path for path in after - before if path.suffix in {".db", ".jsonl", ".lock", ".log"}]
-    assert list(tmp_path.iterdir()) == []
+    assert gateway.terminate() == 0
+    assert names_in(home) == names_in(here) == set()
+    assert "pepper.db" in names_in(gateway.data)
 
 
 async def test_another_secret_or_store_beside_a_living_node_is_refused(
@@ -154,7 +167,9 @@ async def test_a_database_without_tables_is_refused(make_gateway: Make, tmp_path
     gateway.start()
 
 
-async def test_without_provider_keys_it_serves_and_says_so_to_callers(fakes: Fakes, make_gateway: Make) -> None:
+async def test_without_provider_keys_it_serves_and_says_so_to_callers(
+    fakes: Fakes, make_gateway: Make
+) -> None:
     gateway = make_gateway(environment={"ANTHROPIC_API_KEY": "", "OPENAI_API_KEY": ""})
     gateway.start()
     async with gateway.connected():

@@ -17,7 +17,8 @@ import pytest
 from gateway.domain.calls import Outcome
 from tests.e2e import told
 from tests.e2e.desk import Tenant
-from tests.e2e.harness import Gateway, Stores, eventually
+from tests.e2e.harness import Gateway, eventually
+from tests.e2e.surroundings import Stores
 from tests.fakes import say, until
 from tests.services import Service
 
@@ -149,7 +150,9 @@ async def test_the_cap_holds_while_redis_goes_and_comes(gateway: Gateway, redis:
     await healed(gateway)
 
 
-async def test_nothing_new_is_begun_without_the_database(gateway: Gateway, mariadb: Service, manner: str) -> None:
+async def test_nothing_new_is_begun_without_the_database(
+    gateway: Gateway, mariadb: Service, manner: str
+) -> None:
     tenant = await gateway.desk.project()
     told.answer(await gateway.ask(tenant))
     kept = told.answer(await gateway.ask(tenant, key="prima"))
@@ -163,7 +166,9 @@ async def test_nothing_new_is_begun_without_the_database(gateway: Gateway, maria
             gateway.ask(tenant, conversazione="cnv_" + "a" * 16),
             gateway.ask(tenant, stream=True),
             gateway.ask(Tenant(tenant.name, "pk_" + "x" * 43)),
-            gateway.client.post("/capacita.php", json={"progetto": tenant.name}, headers=gateway.headers(tenant)),
+            gateway.client.post(
+                "/capacita.php", json={"progetto": tenant.name}, headers=gateway.headers(tenant)
+            ),
         ):
             told.error(await in_time(call), 503, "servizio_non_disponibile")
         assert len(gateway.fakes.claude.seen) - asked <= 1, "only before anybody could know"
@@ -183,7 +188,9 @@ async def test_nothing_new_is_begun_without_the_database(gateway: Gateway, maria
     )
 
 
-async def test_an_answer_that_is_paid_goes_out_without_the_database(gateway: Gateway, mariadb: Service) -> None:
+async def test_an_answer_that_is_paid_goes_out_without_the_database(
+    gateway: Gateway, mariadb: Service
+) -> None:
     """Its row waits in the spool; a conversation, which could not be written, is told so."""
     tenant, _ = await gateway.tenant_of_its_own(usd=(1.0, 1.0))
     conversation = told.answer(await gateway.ask(tenant, "1", conversazione="nuova"))["conversazione"]
@@ -226,7 +233,9 @@ async def test_an_answer_that_is_paid_goes_out_without_the_database(gateway: Gat
     assert [question for question, _ in pairs] == ["1", "3"]
 
 
-async def test_an_answer_finished_without_redis_is_kept_when_it_is_back(gateway: Gateway, redis: Service) -> None:
+async def test_an_answer_finished_without_redis_is_kept_when_it_is_back(
+    gateway: Gateway, redis: Service
+) -> None:
     tenant, _ = await gateway.tenant_of_its_own()
     gateway.fakes.claude.script(say("Finita.", first_delay=1))
     running = asyncio.ensure_future(gateway.ask(tenant, key="k"))
@@ -271,5 +280,7 @@ async def test_it_starts_without_its_stores_and_heals(
             for service in away:
                 await asyncio.to_thread(service.start)
         async with gateway.connected():
-            await healed(gateway, lambda: gateway.ask(tenant), lambda: gateway.ask(tenant, key=str(datetime.now(UTC))))
+            await healed(
+                gateway, lambda: gateway.ask(tenant), lambda: gateway.ask(tenant, key=str(datetime.now(UTC)))
+            )
         gateway.kill()

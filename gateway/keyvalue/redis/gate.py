@@ -223,11 +223,12 @@ def _admission(request: AdmissionRequest, owner: str, deadline: str) -> Call:
         "" if request.cache_key is None else "1",
     )
     terms = request.terms
+    waited = "1" if claim is not None and claim.waited else ""
     if terms is None:
-        return Call(scripts.ADMIT, names, (*arguments, "", "", "", "", "", ""))
+        return Call(scripts.ADMIT, names, (*arguments, "", "", "", "", "", "", waited))
     cap = "" if terms.cap is None else str(terms.cap)
     reserving = (terms.day, str(terms.epoch), cap, str(terms.worst_case), terms.record)
-    return Call(scripts.ADMIT, names, (*arguments, *reserving, secrets.token_urlsafe(_TOKEN_BYTES)))
+    return Call(scripts.ADMIT, names, (*arguments, *reserving, secrets.token_urlsafe(_TOKEN_BYTES), waited))
 
 
 def _verdict(word: bytes, detail: bytes) -> Verdict:
@@ -236,6 +237,8 @@ def _verdict(word: bytes, detail: bytes) -> Verdict:
             return Admitted(int(detail))
         case b"kept" | b"cached":
             return Earlier(detail, cached=word == b"cached")
+        case b"noted":
+            return Interrupted(detail)
         case b"busy":
             return Busy()
         case b"mismatch":

@@ -34,7 +34,7 @@ _TOKEN_BYTES = 9
 # Everything a decision needs, in one statement: each further one would hand the interpreter's lock to and fro.
 _LOOK = """
 SELECT
-    c.fingerprint, c.request_id, c.owner, c.lease, c.kept_at, c.answer, c.note IS NOT NULL,
+    c.fingerprint, c.request_id, c.owner, c.lease, c.kept_at, c.answer, c.note,
     EXISTS (SELECT 1 FROM entries WHERE project = :project AND request_id = :request_id),
     (SELECT size FROM windows WHERE project = :project),
     (SELECT at FROM entries WHERE project = :project ORDER BY at LIMIT 1),
@@ -60,7 +60,7 @@ class _Seen(NamedTuple):
     claim_lease: float
     kept_at: float | None
     kept_answer: bytes
-    noted: int | None
+    note: bytes | None
     counted: int
     window_size: int | None
     oldest_at: float | None
@@ -186,7 +186,7 @@ def _take_place(session: Session, request: AdmissionRequest, seen: _Seen, clock:
 
 def _check_claim(
     session: Session, request: AdmissionRequest, seen: _Seen, clock: float
-) -> Earlier | Busy | Mismatch | None:
+) -> Earlier | Interrupted | Busy | Mismatch | None:
     if request.claim is None or seen.claim_fingerprint is None:
         return None
     same = seen.claim_fingerprint == request.claim.fingerprint
@@ -195,7 +195,9 @@ def _check_claim(
             return None
         if not same:
             return Mismatch()
-        return None if seen.noted else Earlier(seen.kept_answer, cached=False)
+        if seen.note is None:
+            return Earlier(seen.kept_answer, cached=False)
+        return Interrupted(seen.note) if request.claim.waited else None
     if seen.claim_request_id == request.request_id or session.is_free(
         seen.claim_owner, seen.claim_lease, clock
     ):

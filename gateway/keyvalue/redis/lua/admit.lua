@@ -7,6 +7,7 @@ local finished, claim, answer = KEYS[6], KEYS[7], KEYS[8]
 local request, owner, now, deadline, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local fingerprint, cacheable, day, epoch, cap = ARGV[6], ARGV[7] ~= '', ARGV[8], ARGV[9], tonumber(ARGV[10])
 local worst_case, record, new_token = ARGV[11], ARGV[12], ARGV[13]
+-- ARGV[14]: not empty when the caller waited for this key
 
 local at = server_time()
 local function verdict(word, detail)
@@ -28,6 +29,9 @@ if fingerprint ~= '' then
         end
         if not held[5] then
           return verdict('kept', redis.call('HGET', claim, 'a'))
+        end
+        if ARGV[14] ~= '' then
+          return verdict('noted', held[5])
         end
       end
     elseif held[2] ~= request and tonumber(held[3]) > at then
