@@ -112,6 +112,11 @@ class Attachments:
         return await self._counter.count(project.name, file.name, file.payload.text)
 
 
+def is_photo(attachment: Attachment) -> bool:
+    """Whether an attachment is a photo by its own first bytes (or its address); no limit is checked."""
+    return (_look(attachment).media_type or "").startswith("image/")
+
+
 def _check_shape(number: int, attachment: Attachment) -> None:
     name = attachment.name
     if not name or name.isspace():

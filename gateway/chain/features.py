@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gateway.attachments.read import Attachments
+from gateway.attachments.read import Attachments, is_photo
 from gateway.domain.calls import Search
 from gateway.domain.catalog import Brain, Level, Recipe
 from gateway.domain.completion import CompletionRequest, Part, Pdf, Shape
@@ -67,8 +67,7 @@ async def read_features(
     provider = SANDBOX_PROVIDER if project.sandbox else brain.provider
     able = provider in ATTACHMENT_PROVIDERS
     if request.attachments and not able:
-        photo = (request.attachments[0].media_type or "").startswith("image/")
-        fault = IMAGES_NOT_ENABLED if photo else DOCUMENTS_NOT_ENABLED
+        fault = IMAGES_NOT_ENABLED if is_photo(request.attachments[0]) else DOCUMENTS_NOT_ENABLED
         raise Failure(
             fault, f"Il modello «{brain.name}» non legge allegati: serve un modello che usa Claude."
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.contract.test_gate_stores import RedisClusterServer
 from tests.e2e.test_cli import ROOT, SECRET, Pepper
 from tests.services import LOOPBACK, Redis, find_free_port
 
@@ -170,6 +171,19 @@ def test_redis_that_forgets(pepper: Pepper, redis_server: Redis) -> None:
     assert "appendonly yes" in remedies[0]
     assert "maxmemory-policy noeviction" in remedies[1]
     assert len(remedies) == 2
+
+
+@pytest.mark.redis
+def test_a_cluster_is_asked_too(pepper: Pepper) -> None:
+    server = RedisClusterServer()
+    try:
+        server.start()
+        assert problems(pepper, PEPPER_REDIS_URL=server.url) == {}
+        with closing(redis.Redis(host=LOOPBACK, port=server.port)) as client:
+            client.config_set("appendonly", "no")
+        assert "appendonly yes" in only(pepper, PEPPER_REDIS_URL=server.url)[1]
+    finally:
+        server.remove()
 
 
 def test_redis_that_is_away_or_shut(pepper: Pepper, redis_server: Redis) -> None:
