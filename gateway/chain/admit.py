@@ -11,7 +11,7 @@ import logging
 import math
 import random
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -280,4 +280,5 @@ def seconds_to_midnight(now: datetime, zone: ZoneInfo) -> int:
     """Whole seconds until the project's next day begins, at least 1."""
     local = now.astimezone(zone)
     tomorrow = datetime.combine(local.date() + timedelta(days=1), datetime.min.time(), zone)
-    return max(1, math.ceil((tomorrow - local).total_seconds()))
+    # Between instants of one zone Python reckons by the wall clock, and some days have 23 or 25 hours.
+    return max(1, math.ceil((tomorrow.astimezone(UTC) - local.astimezone(UTC)).total_seconds()))

@@ -24,6 +24,7 @@ from gateway.domain.catalog import Brain, Fallback
 from tests.e2e.desk import Desk, Tenant
 from tests.e2e.surroundings import Fakes, Stores
 from tests.e2e.told import Stream
+from tests.e2e.waiting import command_line, eventually, lives
 from tests.fakes.claude_models import NEWEST
 from tests.services import LOOPBACK, find_free_port
 
@@ -125,7 +126,7 @@ class Gateway:
         self.process.kill()
         self.process.wait()
         until = time.monotonic() + STOP_SECONDS
-        while any(_lives(pid) for pid in workers):
+        while any(lives(pid) for pid in workers):
             if time.monotonic() > until:
                 raise RuntimeError("workers outlive the server")
             time.sleep(0.01)
@@ -138,7 +139,7 @@ class Gateway:
         """The processes that answer."""
         assert self.process is not None
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in children if b"resource_tracker" not in _command_line(int(pid))]
+        return [int(pid) for pid in children if b"resource_tracker" not in command_line(int(pid))]
 
     def log(self) -> str:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
@@ -285,27 +286,3 @@ class Gateway:
         assert response.status_code == 200, response.text
         found: dict[str, Any] = response.json()
         return found
-
-
-def _command_line(pid: int) -> bytes:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
-
-
-def _lives(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
-async def eventually(
-    condition: Callable[[], Awaitable[Any]], seconds: float = 5.0, *, pause: float = 0.02
-) -> Any:
-    """Ask until the answer is true; what it was."""
-    until = time.monotonic() + seconds
-    while not (found := await condition()):
-        if time.monotonic() > until:
-            raise TimeoutError(f"still {found!r} after {seconds} s")
-        await asyncio.sleep(pause)
-    return found

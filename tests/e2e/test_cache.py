@@ -12,7 +12,8 @@ from gateway.domain.catalog import ModelFallback
 from gateway.storage.changes import BrainChanges, ProjectChanges
 from tests.e2e import told
 from tests.e2e.desk import TESTER, Tenant
-from tests.e2e.harness import CHANGE_SECONDS, Gateway, eventually
+from tests.e2e.harness import CHANGE_SECONDS, Gateway
+from tests.e2e.waiting import eventually
 from tests.fakes import refuse, say, status, truncate
 
 

@@ -22,7 +22,6 @@ async def command(gateway: Gateway, *arguments: str) -> Any:
     """`pepper ARGUMENTS --json`, and what it printed."""
     done = await asyncio.to_thread(gateway.command, *arguments, "--json")
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
     return json.loads(done.stdout)
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from tests.e2e import told
 from tests.e2e.desk import TESTER, Tenant
-from tests.e2e.harness import CHANGE_SECONDS, Gateway, eventually
+from tests.e2e.harness import CHANGE_SECONDS, Gateway
+from tests.e2e.waiting import eventually
 from tests.services import LOOPBACK
 
 

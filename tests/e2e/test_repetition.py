@@ -11,7 +11,8 @@ import pytest
 
 from gateway.domain.calls import Outcome
 from tests.e2e import told
-from tests.e2e.harness import Gateway, eventually
+from tests.e2e.harness import Gateway
+from tests.e2e.waiting import eventually
 from tests.fakes import refuse, say, status, until
 
 WORKERS = 2

@@ -11,7 +11,8 @@ from gateway.domain.calls import Outcome
 from gateway.domain.catalog import ModelFallback
 from tests.e2e import told
 from tests.e2e.desk import Tenant
-from tests.e2e.harness import Gateway, eventually
+from tests.e2e.harness import Gateway
+from tests.e2e.waiting import eventually
 from tests.fakes import SAMPLE, FakeServer, cut_after, error_event, hang, refuse, say, status, truncate, until
 
 

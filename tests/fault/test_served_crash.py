@@ -15,7 +15,8 @@ import pytest
 from gateway.domain.calls import Outcome
 from tests.e2e import told
 from tests.e2e.desk import Tenant, held_in_gate
-from tests.e2e.harness import Gateway, eventually
+from tests.e2e.harness import Gateway
+from tests.e2e.waiting import eventually
 from tests.fakes import hang, say, until
 
 CLAIM_SECONDS = 15.0

@@ -17,8 +17,9 @@ import pytest
 from gateway.domain.calls import Outcome
 from tests.e2e import told
 from tests.e2e.desk import Tenant
-from tests.e2e.harness import Gateway, eventually
+from tests.e2e.harness import Gateway
 from tests.e2e.surroundings import Stores
+from tests.e2e.waiting import eventually
 from tests.fakes import say, until
 from tests.services import Service
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
 import hashlib
+import itertools
 import stat
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -16,7 +18,7 @@ from gateway.recipe_files import check_recipes
 from gateway.storage.spool import Spool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gateway.settings import Settings
 
@@ -31,8 +33,10 @@ _WANTED = {
     "maxmemory_policy": ("noeviction", "maxmemory-policy noeviction"),
 }
 """Lines of Redis's INFO: what must stand there, and the setting it comes from."""
-_CLUSTER_QUESTIONS = 256
-"""Keys asked about in a cluster: so many, anywhere, that no node with a fair share of the slots is passed over."""
+_SLOTS = 16_384
+_CLUSTER_QUESTIONS = 64
+"""Slots asked in a cluster, evenly spread: a node that holds more than a 64th of them in a row is not passed over."""
+_AT_ONCE = 8
 
 
 def folder_problems(settings: Settings) -> Iterator[Problem]:
@@ -94,10 +98,14 @@ async def key_value_problems(settings: Settings) -> tuple[Problem, ...]:
 
 
 async def _redis_problems(url: str) -> tuple[Problem, ...]:
-    numbers = range(_CLUSTER_QUESTIONS if url.startswith(CLUSTER_SCHEME) else 1)
+    questions = [
+        Call(_INFO, (key,), ()) for key in _keys(_CLUSTER_QUESTIONS if url.startswith(CLUSTER_SCHEME) else 1)
+    ]
     link = open_link(url)
+    told: list[bytes] = []
     try:
-        told = await link.run([Call(_INFO, (f"pepper:{{{number}}}:nothing",), ()) for number in numbers])
+        for start in range(0, len(questions), _AT_ONCE):
+            told.extend(await link.run(questions[start : start + _AT_ONCE]))
     except StoreAwayError as error:
         return (
             Problem(
@@ -120,3 +128,15 @@ async def _redis_problems(url: str) -> tuple[Problem, ...]:
 
 def _found(nodes: list[dict[str, str]], name: str, wanted: str) -> str:
     return next(node.get(name, "?") for node in nodes if node.get(name) != wanted)
+
+
+def _keys(count: int) -> Iterable[str]:
+    """Give keys whose slots are evenly spread over a cluster."""
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        if len(found) == count:
+            break
+        tag = f"doctor{number}"
+        slot = binascii.crc_hqx(tag.encode(), 0) % _SLOTS
+        found.setdefault(slot * count // _SLOTS, f"pepper:{{{tag}}}:nothing")
+    return found.values()
