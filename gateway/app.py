@@ -12,7 +12,7 @@ from litestar import Litestar, asgi
 from litestar.exceptions import HTTPException
 from litestar.types import Receive, Scope, Send
 
-from gateway.bootstrap import build
+from gateway.bootstrap.serving import build
 from gateway.core import Core
 from gateway.routes import operations
 from gateway.routes.exchange import BodyBudget, Exchange

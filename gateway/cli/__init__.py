@@ -62,6 +62,7 @@ def pepper() -> None:
 
 def main() -> None:
     """Run the command of this process's arguments and end the process with its status."""
+    os.umask(0o077)  # what Pepper writes holds conversations: its owner alone reads it
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A name that the terminal's encoding lacks must not stop a listing.

@@ -13,7 +13,7 @@ from gateway.domain.secrets import key_digest, new_key
 from gateway.domain.tenants import COMMAND_LINE
 
 if TYPE_CHECKING:
-    from gateway.bootstrap import Stores
+    from gateway.bootstrap.stores import Stores
 
 
 @click.group()

@@ -14,7 +14,7 @@ from gateway.settings import read_settings
 @json_option
 def migrate(*, as_json: bool) -> None:
     """Create or upgrade the database's tables and install what is missing."""
-    from gateway.bootstrap import migrate_stores  # noqa: PLC0415 - help must not wait for the database's library
+    from gateway.bootstrap.stores import migrate_stores  # noqa: PLC0415 - help must not wait for the database's library
 
     with mendable():
         asyncio.run(migrate_stores(read_settings(), notice))

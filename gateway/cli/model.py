@@ -16,7 +16,7 @@ from gateway.domain.tenants import COMMAND_LINE
 from gateway.storage.changes import BrainChanges, changed
 
 if TYPE_CHECKING:
-    from gateway.bootstrap import Stores
+    from gateway.bootstrap.stores import Stores
 
 PROVIDERS = ("claude", "openai")
 ON_OFF = click.Choice(["on", "off"])

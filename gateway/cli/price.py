@@ -14,7 +14,7 @@ from gateway.domain.usage import Price, UnitPrice
 if TYPE_CHECKING:
     from decimal import Decimal
 
-    from gateway.bootstrap import Stores
+    from gateway.bootstrap.stores import Stores
     from gateway.cli.pricing import PricedModel
 
 OPERATOR = "operatore"

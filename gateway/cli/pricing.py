@@ -16,7 +16,7 @@ from gateway.storage.configuration import read_configuration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gateway.bootstrap import Stores
+    from gateway.bootstrap.stores import Stores
     from gateway.storage.configuration import ConfigurationRows
 
 _ANYBODY = Project(name="", created_at=datetime.fromtimestamp(0, UTC))

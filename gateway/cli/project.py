@@ -28,7 +28,7 @@ from gateway.storage.changes import ProjectChanges, changed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gateway.bootstrap import Stores
+    from gateway.bootstrap.stores import Stores
     from gateway.domain.catalog import Brain
 
 FIRST_KEY_LABEL = "prima chiave"
@@ -254,7 +254,7 @@ def remove(*, name: str, yes: bool, as_json: bool) -> None:
 
 
 async def _remove(stores: Stores, name: str) -> str:
-    from gateway.bootstrap import open_gate  # noqa: PLC0415 - help must not wait for it
+    from gateway.bootstrap.gates import open_gate  # noqa: PLC0415 - help must not wait for it
     from gateway.storage.refusals import UnknownError  # noqa: PLC0415
 
     gate = open_gate(stores.settings)

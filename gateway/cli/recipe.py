@@ -26,7 +26,7 @@ from gateway.settings import read_settings
 from gateway.storage.changes import SwitchChanges
 
 if TYPE_CHECKING:
-    from gateway.bootstrap import Stores
+    from gateway.bootstrap.stores import Stores
     from gateway.domain.catalog import Recipe
 
 FIRST_OWN_VERSION = 2

@@ -13,7 +13,8 @@ import sys
 import click
 from typing_extensions import override
 
-from gateway.bootstrap import StartError, prepare_to_serve
+from gateway.bootstrap.data_folder import StartError
+from gateway.bootstrap.stores import prepare_to_serve
 from gateway.settings import SettingError, Settings, read_settings
 
 KILL_MARGIN_SECONDS = 30

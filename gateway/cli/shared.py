@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
-    from gateway.bootstrap import Stores
+    from gateway.bootstrap.stores import Stores
 
 Result = TypeVar("Result")
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -29,7 +29,7 @@ MAX_LINE = 500
 def with_stores(work: Callable[[Stores], Coroutine[Any, Any, Result]]) -> Result:
     """Open the stores, do the work and close them; what an operator can mend becomes a `ClickException`."""
     # Help and wrong usage must not wait for the database's library.
-    from gateway.bootstrap import open_stores  # noqa: PLC0415
+    from gateway.bootstrap.stores import open_stores  # noqa: PLC0415
 
     async def opened(settings: Settings) -> Result:
         async with open_stores(settings, notice) as stores:
@@ -42,7 +42,7 @@ def with_stores(work: Callable[[Stores], Coroutine[Any, Any, Result]]) -> Result
 @contextmanager
 def mendable() -> Iterator[None]:
     """Turn what an operator can mend into one line and exit status 1."""
-    from gateway.bootstrap import StartError  # noqa: PLC0415 - as above
+    from gateway.bootstrap.data_folder import StartError  # noqa: PLC0415 - as above
     from gateway.domain.errors import StoreAwayError  # noqa: PLC0415
     from gateway.recipe_files import RecipeFileError  # noqa: PLC0415
     from gateway.storage.migrate import NewerSchemaError  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""One attempt at a provider, the same for all that speak HTTP: ask, read, tell, let go.
+"""One request to a provider, the same for all that speak HTTP: ask, read, tell, let go.
 
 What the provider says about consumption is told even when the answer turns out to be none; the connection is gone
 when the sequence is.
@@ -14,7 +14,7 @@ from gateway.ports import ProviderError
 from gateway.providers.sse import EventParser
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from gateway.domain.events import ProviderEvent, ProviderEvents
     from gateway.providers.transport import Transport
@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """Understands one reply of one provider; pure, and right about `usage` whenever it raises."""
+    """Understands the replies of one provider; pure, and right about `usage` whenever it raises."""
 
-    usage: Usage
-    finished: bool
-    """Whether `Finished` has been given."""
+    @property
+    def usage(self) -> Usage:
+        """What the attempt has consumed so far."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply has been read to its end."""
+        ...
 
     def whole(self, body: bytes) -> Iterable[ProviderEvent]:
         """Read a reply that was not streamed.
@@ -47,7 +53,7 @@ class Reader(Protocol):
         ...
 
     def end(self) -> Iterable[ProviderEvent]:
-        """Read the end of a stream that came before the answer was finished.
+        """Read the end of a stream that came before the reply was complete.
 
         Raises:
             ProviderError: It came too early.
@@ -57,15 +63,28 @@ class Reader(Protocol):
 
 
 async def ask(
-    transport: Transport, upstream: Upstream[Any], body: bytes, reader: Reader, *, streamed: bool
+    transport: Transport,
+    upstream: Upstream[Any],
+    body: Callable[[], bytes],
+    reader: Reader,
+    *,
+    streamed: bool,
 ) -> ProviderEvents:
     """Send a request once and tell what comes of it.
+
+    Args:
+        transport: Sends it.
+        upstream: Where to.
+        body: Makes the request's body, which may be large: it is made last and let go of first.
+        reader: Understands the reply.
+        streamed: Whether the reply comes in events.
 
     Raises:
         ProviderError: While iterating, at any point.
 
     """
-    reply = await transport.post(await upstream.outgoing(), body)
+    outgoing = await upstream.outgoing()
+    reply = await transport.post(outgoing, body())
     metered = Usage()
     try:
         if not streamed:
@@ -73,7 +92,7 @@ async def ask(
                 yield event
             return
         parser = EventParser()
-        while not reader.finished:
+        while not reader.complete:
             chunk = await reply.some()
             if not chunk:
                 for event in reader.end():
@@ -89,4 +108,4 @@ async def ask(
             yield Metered(reader.usage)
         raise
     finally:
-        reply.close(complete=reader.finished)
+        reply.close(complete=reader.complete)

@@ -20,6 +20,7 @@ ROOMS = [
     "domain/__init__",
     "keyvalue/__init__",
     "keyvalue/redis",
+    "logs",
     "ports",
     "providers/__init__",
     "providers/claude/__init__",
@@ -32,6 +33,7 @@ ROOMS = [
     "settings",
     "storage/__init__",
     "wire/__init__",
+    "worker",
 ]
 
 

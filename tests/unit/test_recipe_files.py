@@ -21,6 +21,7 @@ from gateway.recipe_files import (
     RecipeFileError,
     check_recipes,
     default_folder,
+    files,
     instructions_for,
     parse_recipe,
     parse_variant,
@@ -582,7 +583,7 @@ def test_the_default_folder_of_a_checkout_and_of_a_wheel(
     assert (default_folder() / "pepper" / "riassumi.md").is_file()
     package = tmp_path / "gateway"
     package.mkdir()
-    monkeypatch.setattr(recipe_files, "__file__", str(package / "recipe_files.py"))
+    monkeypatch.setattr(files, "__file__", str(package / "recipe_files" / "files.py"))
     assert default_folder() == tmp_path / "recipes"
     (package / "recipes").mkdir()
     assert default_folder() == package / "recipes"

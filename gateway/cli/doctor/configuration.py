@@ -102,7 +102,7 @@ def _provider_problems(settings: Settings, snapshot: Snapshot) -> Iterator[Probl
     keys = {"claude": settings.anthropic_key, "openai": settings.openai_key}
     missing: dict[str, dict[str, None]] = {}
     for project in snapshot.projects.values():
-        if not project.active or project.sandbox:
+        if not project.active or project.sandbox or project.internal:
             continue
         brain = snapshot.brain_of(project)
         for level in Level:

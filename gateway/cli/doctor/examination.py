@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.bootstrap import StartError, open_stores
+from gateway.bootstrap.data_folder import StartError
+from gateway.bootstrap.stores import open_stores
 from gateway.cli.doctor.configuration import configuration_problems
 from gateway.cli.doctor.machine import clock_problems, folder_problems, key_value_problems, recipe_problems
 from gateway.cli.doctor.problem import Problem

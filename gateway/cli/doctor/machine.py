@@ -9,7 +9,9 @@ import stat
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from gateway.bootstrap import SECRET_FILE, open_gate, recipes_folder
+from gateway.bootstrap.data_folder import SECRET_FILE
+from gateway.bootstrap.gates import open_gate
+from gateway.bootstrap.stores import recipes_folder
 from gateway.cli.doctor.problem import Problem
 from gateway.domain.errors import StoreAwayError
 from gateway.keyvalue.redis.link import CLUSTER_SCHEME, open_link

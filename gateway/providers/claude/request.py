@@ -7,39 +7,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.domain.catalog import Reasoning
+from gateway.providers.claude.blocks import CacheControl, Message, TextBlock, question
+from gateway.providers.claude.models import LEAST_THINKING_TOKENS, most_output_tokens, thinks_within_budget
+from gateway.providers.claude.search import WebSearchTool, search_of, search_tool
 
 if TYPE_CHECKING:
     from gateway.domain.calls import ModelCall
     from gateway.domain.catalog import Target
-    from gateway.domain.completion import Turn
     from gateway.providers.shapes import Form
-
-_BUDGETED_THINKING = (
-    "claude-haiku-4-5",
-    "claude-sonnet-4-5",
-    "claude-opus-4-5",
-    "claude-opus-4-1",
-    "claude-opus-4-0",
-    "claude-opus-4-2025",
-    "claude-sonnet-4-0",
-    "claude-sonnet-4-2025",
-    "claude-3",
-)
-"""How the names begin of models that think within a budget given to them; all others decide by themselves."""
-
-
-class CacheControl(msgspec.Struct, frozen=True, tag="ephemeral", tag_field="type"):
-    """A breakpoint: what is before it is kept for later calls."""
-
-
-class TextBlock(msgspec.Struct, frozen=True, tag="text", tag_field="type", omit_defaults=True):
-    text: str
-    cache_control: CacheControl | None = None
-
-
-class Message(msgspec.Struct, frozen=True):
-    role: str
-    content: str | tuple[TextBlock, ...]
 
 
 class AdaptiveThinking(msgspec.Struct, frozen=True, tag="adaptive", tag_field="type"):
@@ -68,6 +43,7 @@ class MessageRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     system: tuple[TextBlock, ...] = ()
     thinking: AdaptiveThinking | BudgetedThinking | None = None
     output_config: OutputConfig | None = None
+    tools: tuple[WebSearchTool, ...] = ()
     stream: bool = False
 
 
@@ -76,24 +52,52 @@ _BREAKPOINT = CacheControl()
 
 def message_request(call: ModelCall, target: Target, form: Form | None) -> MessageRequest:
     """Put a call into Anthropic's words."""
+    tokens = min(call.answer_tokens + target.thinking_tokens, most_output_tokens(target.model))
     thinking: AdaptiveThinking | BudgetedThinking | None = None
     effort: str | None = None
     if target.reasoning is not Reasoning.OFF:
-        if target.model.startswith(_BUDGETED_THINKING):
-            thinking = BudgetedThinking(target.thinking_tokens)
+        if thinks_within_budget(target.model):
+            thinking = BudgetedThinking(thinking_budget(target.thinking_tokens, tokens))
         else:
             thinking = AdaptiveThinking()
             effort = target.reasoning.value
     output = OutputConfig(effort, SchemaFormat(form.schema) if form else None)
+    search = search_of(call)
     return MessageRequest(
         model=target.model,
-        max_tokens=call.answer_tokens + target.thinking_tokens,
-        messages=_messages(call.turns),
+        max_tokens=tokens,
+        messages=_messages(call),
         system=_system(call),
         thinking=thinking,
         output_config=None if output == OutputConfig() else output,
+        tools=(search_tool(search, search.most),) if search else (),
         stream=call.watched,
     )
+
+
+def continued_request(
+    request: MessageRequest, content: tuple[Any, ...], *, tokens: int, tool: WebSearchTool
+) -> MessageRequest | None:
+    """Ask Claude to go on from what it has said so far, with what is left of its tokens; None if that is too little."""
+    thinking = request.thinking
+    if isinstance(thinking, BudgetedThinking):
+        thinking = BudgetedThinking(thinking_budget(thinking.budget_tokens, tokens))
+        if thinking.budget_tokens < LEAST_THINKING_TOKENS:
+            return None
+    if tokens < 1:
+        return None
+    return msgspec.structs.replace(
+        request,
+        max_tokens=tokens,
+        messages=(*request.messages, Message("assistant", content)),
+        thinking=thinking,
+        tools=(tool,),
+    )
+
+
+def thinking_budget(wanted: int, tokens: int) -> int:
+    """How much may be thought within so many tokens in all: something must be left for the answer."""
+    return wanted if wanted < tokens else tokens // 2
 
 
 def _system(call: ModelCall) -> tuple[TextBlock, ...]:
@@ -102,10 +106,10 @@ def _system(call: ModelCall) -> tuple[TextBlock, ...]:
     return tuple(block for block in blocks if block.text.strip())
 
 
-def _messages(turns: tuple[Turn, ...]) -> tuple[Message, ...]:
+def _messages(call: ModelCall) -> tuple[Message, ...]:
     """The texts as they are; what came before this turn ends with a breakpoint."""
-    messages = [Message(turn.role, turn.text) for turn in turns]
-    if len(turns) > 1 and turns[-2].text.strip():
-        before = turns[-2]
-        messages[-2] = Message(before.role, (TextBlock(before.text, _BREAKPOINT),))
-    return tuple(messages)
+    messages = [Message(turn.role, turn.text) for turn in call.turns[:-1]]
+    if messages and call.turns[-2].text.strip():
+        before = call.turns[-2]
+        messages[-1] = Message(before.role, (TextBlock(before.text, _BREAKPOINT),))
+    return (*messages, question(call))

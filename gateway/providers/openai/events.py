@@ -79,7 +79,7 @@ class OpenAIReader:
 
     def __init__(self, form: Form | None) -> None:
         self.usage = Usage()
-        self.finished = False
+        self.complete = False
         self._teller = Teller(form)
         self._finish_reason: str | None = None
         self._refused = False
@@ -146,7 +146,7 @@ class OpenAIReader:
         if stop is None:
             raise failures.faulty("a completion that finished for no reason, or for one that can't be")
         events = self._teller.end(Stop.REFUSED if self._refused else stop, self.usage)
-        self.finished = True
+        self.complete = True
         return events
 
 

@@ -1,0 +1,122 @@
+"""A serving process: every part picked and put together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+
+from gateway.attachments.read import Attachments
+from gateway.bootstrap.data_folder import StartError, data_id
+from gateway.bootstrap.gates import open_gate
+from gateway.bootstrap.stores import check_secret, key_value_name, make_stores
+from gateway.chain.admit import Admitting
+from gateway.chain.answer import Chain
+from gateway.chain.authenticate import Authenticator
+from gateway.chain.budget import BudgetJudge
+from gateway.chain.current import Current
+from gateway.chain.leases import Leases
+from gateway.chain.ledger import Ledger
+from gateway.chain.memory import Memory
+from gateway.chain.plan import Planner
+from gateway.chain.record import Recording
+from gateway.chain.upkeep import Upkeep
+from gateway.core import Core
+from gateway.domain.clock import system_clock
+from gateway.domain.errors import StoreAwayError
+from gateway.ports import Provider
+from gateway.providers.claude import Claude
+from gateway.providers.openai import OpenAI
+from gateway.providers.sandbox import Sandbox
+from gateway.providers.transport import Transport
+from gateway.settings import Settings
+from gateway.storage.first_start import install
+from gateway.storage.nodes import Node
+from gateway.storage.spool import Spool
+
+log = logging.getLogger(__name__)
+
+
+def build(settings: Settings) -> Core:
+    """Put a serving process together; nothing is connected or started yet.
+
+    Raises:
+        StartError: The data folder, the secret or a recipe file is unusable.
+
+    """
+    stores = make_stores(settings)
+    gate = open_gate(settings)
+    transport = Transport()
+    claude = Claude(transport, settings.anthropic_key, settings.anthropic_url)
+    openai = OpenAI(transport, settings.openai_key, settings.openai_url)
+    providers: dict[str, Provider] = {one.name: one for one in (claude, openai, Sandbox())}
+    judge = BudgetJudge(stores.nodes)
+
+    async def objection() -> str | None:
+        try:
+            await check_secret(stores)
+        except StartError as error:
+            return str(error)
+        return None
+
+    current = Current(stores.database, stores.recipes, objection)
+    ledger = Ledger(stores.calls, Spool(settings.data))
+    leases = Leases(gate, stores.calls, judge)
+    authenticator = Authenticator(stores.secret, current, stores.tenants, stores.now)
+    memory = Memory(stores.conversations)
+    attachments = Attachments()
+    recording = Recording(ledger, leases, stores.now)
+    node = Node(
+        id=secrets.token_hex(8),
+        data_id=data_id(settings.data),
+        key_value=key_value_name(settings),
+        host=socket.gethostname()[:64],
+        pid=os.getpid(),
+        started_at=system_clock(),
+    )
+
+    async def installed() -> None:
+        try:
+            await install(stores.database, stores.now())
+            await stores.nodes.register(node)
+        except StoreAwayError as error:
+            log.warning("starting without the database: %s", error)
+
+    return Core(
+        chain=Chain(
+            current=current,
+            authenticator=authenticator,
+            planner=Planner(memory, attachments, settings.timezone),
+            admitting=Admitting(gate, stores.calls, judge, leases, zone=settings.timezone, now=stores.now),
+            recording=recording,
+            providers=providers,
+            calls=stores.calls,
+            conversations=stores.conversations,
+            zone=settings.timezone,
+            now=stores.now,
+        ),
+        current=current,
+        recording=recording,
+        ledger=ledger,
+        upkeep=Upkeep(
+            current=current,
+            judge=judge,
+            leases=leases,
+            ledger=ledger,
+            authenticator=authenticator,
+            memory=memory,
+            gate=gate,
+            calls=stores.calls,
+            nodes=stores.nodes,
+            tenants=stores.tenants,
+            node=node,
+            now=stores.now,
+        ),
+        database=stores.database,
+        gate=gate,
+        openers=(transport.open, installed),
+        warmers=(claude.warm, openai.warm),
+        closers=(attachments.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
+        drain_seconds=settings.drain_seconds,
+    )
