@@ -5,14 +5,17 @@ A contract suite runs once over every implementation of each (`tests/contract/`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
+from gateway.domain.batches import Poll
 from gateway.domain.calls import ModelCall
 from gateway.domain.catalog import Target
+from gateway.domain.completion import Shape
 from gateway.domain.events import ProviderEvents
 
 # --- providers ---------------------------------------------------------------------------------------------------
@@ -53,17 +56,25 @@ class ProviderError(Exception):
         reason: For the log, English, bounded, without content or keys (the provider's error type, not its body).
         status: HTTP status, if there was one.
         retry_after: Seconds the provider asked to wait.
+        sent: False when no byte of the request can have reached the provider.
 
     """
 
     def __init__(
-        self, trouble: Trouble, reason: str, *, status: int | None = None, retry_after: float | None = None
+        self,
+        trouble: Trouble,
+        reason: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        sent: bool = True,
     ) -> None:
         super().__init__(reason)
         self.trouble = trouble
         self.reason = reason
         self.status = status
         self.retry_after = retry_after
+        self.sent = sent
 
 
 class Provider(Protocol):
@@ -84,6 +95,50 @@ class Provider(Protocol):
 
         Raises:
             ProviderError: While iterating, at any point.
+
+        """
+        ...
+
+
+class BatchProvider(Protocol):
+    """Somebody who also does deferred work, at half the price, within a day.
+
+    Positions count from 0; a call's name at the provider begins with the batch's number.
+    """
+
+    name: str
+
+    async def submit(self, number: str, calls: Sequence[ModelCall], target: Target) -> str:
+        """Hand a batch in, once: nothing is retried here. Gives the provider's name of it.
+
+        Raises:
+            ProviderError: With a 4xx or 529 status, or before anything was sent (`sent` false), nothing was accepted;
+                with anything else it may have been: never send it again, `find` it.
+
+        """
+        ...
+
+    async def find(self, number: str, sent_at: datetime, total: int, held: Collection[str]) -> str | None:
+        """Look for a batch whose submission was ambiguous; None if it is not there (yet).
+
+        Args:
+            sent_at: When it was sent.
+            total: How many calls it has.
+            held: The provider's names of batches that are known to be others.
+
+        Raises:
+            ProviderError: The provider could not be asked.
+
+        """
+        ...
+
+    async def poll(
+        self, provider_id: str, number: str, total: int, *, shape: Shape | None, documents: Sequence[str]
+    ) -> Poll:
+        """Ask how far a batch is; its outcomes once it has ended.
+
+        Raises:
+            ProviderError: The provider could not be asked, or what it said is no answer.
 
         """
         ...
@@ -210,12 +265,28 @@ class BudgetHeld(msgspec.Struct, frozen=True):
 
 
 class TotalUnknown(msgspec.Struct, frozen=True):
-    """The gate does not know what the project spent that day: load it and `supply` it with this token, ask again."""
+    """The gate does not know what the project spent that day: load it and `supply` it with this token, ask again.
+
+    Attributes:
+        traced: The gate has some trace of the day. Without one it never knew it, or has lost its data.
+
+    """
 
     token: str
+    traced: bool = False
 
 
-Verdict = Admitted | Earlier | Interrupted | Busy | Mismatch | LimitReached | BudgetSpent | BudgetHeld | TotalUnknown
+Verdict = (
+    Admitted
+    | Earlier
+    | Interrupted
+    | Busy
+    | Mismatch
+    | LimitReached
+    | BudgetSpent
+    | BudgetHeld
+    | TotalUnknown
+)
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,7 +330,9 @@ class Gate(Protocol):
     Every method raises `StoreAwayError` within 2 seconds when the store does not answer.
     """
 
-    async def earlier(self, project: str, claim: Claim, now: float) -> Earlier | Interrupted | Mismatch | None:
+    async def earlier(
+        self, project: str, claim: Claim, now: float
+    ) -> Earlier | Interrupted | Mismatch | None:
         """Look under a key without claiming it: a kept answer or note, another request's key, or None (free, running)."""
         ...
 
@@ -296,6 +369,10 @@ class Gate(Protocol):
 
     async def generation(self, project: str) -> int:
         """Number of the project's current cache generation."""
+        ...
+
+    async def forget_total(self, project: str, day: str) -> None:
+        """Forget what the project spent that day: it is loaded from the database before anything more is admitted."""
         ...
 
     async def forget_answers(self, project: str) -> None:

@@ -144,8 +144,8 @@ class Admitting:
                     if isinstance(note, CutCall):
                         return note
                     raise note.failure()
-                case TotalUnknown(token):
-                    await self._supply(plan, token)
+                case TotalUnknown(token, traced):
+                    await self._supply(plan, token, traced=traced)
                     continue
                 case Mismatch():
                     raise Failure(INVALID_REQUEST, MISMATCH_NOTE)
@@ -214,10 +214,10 @@ class Admitting:
         await self._leases.release(lease)
         return BudgetSpent() if isinstance(found, Spent) else BudgetHeld()
 
-    async def _supply(self, plan: Plan, token: str) -> None:
-        """Tell the gate the day's total. That it does not know one it was told before means that it lost its data."""
+    async def _supply(self, plan: Plan, token: str, *, traced: bool) -> None:
+        """Tell the gate the day's total. That it has no trace of one it was told means that it lost its data."""
         project, day = plan.scope.project.name, plan.day.isoformat()
-        if self._supplied.get(project) == (day, self._judge.epoch):
+        if not traced and self._supplied.get(project) == (day, self._judge.epoch):
             log.warning("the key-value store has lost its data")
             del self._supplied[project]
             await self._leases.gate_emptied()

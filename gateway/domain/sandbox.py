@@ -16,6 +16,7 @@ LONGEST_SILENCE_SECONDS = 300.0
 MOST_PIECES = 10_000
 MOST_ATTEMPTS = 100
 MOST_TOKENS = 10_000_000
+MOST_SEARCHES = 100
 
 _WORD = re.compile(r"\[\[prova:([a-z_]{1,40})(?::([0-9.:]{1,30}))?\]\]")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -31,6 +32,7 @@ class Triggers(msgspec.Struct, frozen=True, kw_only=True):
         cut_after: `taglio:N`: after how many pieces the connection breaks.
         failing_attempts: `tentativi:N`: how many attempts fail before one answers.
         tokens: `usa:IN:OUT`: what the answer says it consumed.
+        searches: `ricerca:N`: how often the web is searched, if the call may.
 
     """
 
@@ -40,6 +42,7 @@ class Triggers(msgspec.Struct, frozen=True, kw_only=True):
     cut_after: int | None = None
     failing_attempts: int = 0
     tokens: tuple[int, int] | None = None
+    searches: int = 0
 
 
 def triggers(text: str) -> Triggers:
@@ -61,6 +64,7 @@ def triggers(text: str) -> Triggers:
         cut_after=_count(numbered.get("taglio"), MOST_PIECES),
         failing_attempts=_count(numbered.get("tentativi"), MOST_ATTEMPTS) or 0,
         tokens=_pair(numbered.get("usa")),
+        searches=_count(numbered.get("ricerca"), MOST_SEARCHES) or 0,
     )
 
 

@@ -70,6 +70,11 @@ def bad_proxy() -> ProviderError:
     return ProviderError(Trouble.REJECTED, "the proxy of the environment is not an http proxy")
 
 
+def attachments_not_taken() -> ProviderError:
+    """Files were to be sent to a provider that would not read them."""
+    return ProviderError(Trouble.REJECTED, "this provider takes no attachments")
+
+
 def of_status(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Judge a reply whose status is not 2xx; of its body only the kind of error is read."""
     if status in _OVERLOADED_STATUSES:

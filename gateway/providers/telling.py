@@ -14,6 +14,7 @@ from gateway.providers import failures
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gateway.domain.completion import Citation
     from gateway.domain.events import ProviderEvent
     from gateway.domain.usage import Usage
     from gateway.providers.shapes import Form
@@ -43,14 +44,14 @@ class Teller:
         self._begun = True
         return (Piece("".join(self._kept)),)
 
-    def end(self, stop: Stop, usage: Usage) -> Iterable[ProviderEvent]:
+    def end(self, stop: Stop, usage: Usage, citations: tuple[Citation, ...] = ()) -> Iterable[ProviderEvent]:
         """Tell the end.
 
         Raises:
             ProviderError: There was no text, or it does not have the forced shape.
 
         """
-        finished = Finished(stop, usage)
+        finished = Finished(stop, usage, citations)
         if self._begun or stop is Stop.REFUSED:
             return (finished,)
         text = "".join(self._kept)

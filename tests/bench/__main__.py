@@ -96,7 +96,7 @@ def _measure(case: Case, gateway: Gateway, callers: Callers, seconds: float) -> 
         p50=result.p50,
         p99=result.p99,
         wrong=result.wrong,
-        example=result.example,
+        example=f"{result.example}\n{gateway.last_fault()}" if result.wrong else "",
     )
 
 

@@ -109,6 +109,11 @@ class Gateway:
     def memory_mb(self) -> float:
         return memory_mb(self.worker)
 
+    def last_fault(self) -> str:
+        """The newest error in the gateway's log."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return next((line[-1000:] for line in reversed(lines) if '"level":"error"' in line), "")
+
     def _ready(self) -> bool:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:

@@ -96,6 +96,17 @@ async def test_a_settlement_under_an_unknown_total_makes_the_token_pass(gate: Ga
     assert again != unknown
 
 
+async def test_a_forgotten_total_is_loaded_anew(gate: Gate) -> None:
+    await supply(gate, spent=10)
+    await gate.forget_total("demo", DAY)
+    verdict = await gate.admit(ask(terms=terms()))
+    assert isinstance(verdict, TotalUnknown)
+    await gate.forget_total("demo", DAY)
+    assert not await gate.supply("demo", DAY, 1, verdict.token, 20)
+    await supply(gate, spent=30)
+    await admit(gate, ask(terms=terms()))
+
+
 async def test_spent_held_and_the_call_that_is_alone(gate: Gate) -> None:
     await supply(gate, spent=100)
     assert await gate.admit(ask(terms=terms(cap=100))) == BudgetSpent()

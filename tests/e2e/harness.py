@@ -145,8 +145,13 @@ class Gateway:
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def complaints(self) -> list[str]:
-        """What the log says of the gateway's own faults."""
-        return [line for line in self.log().splitlines() if "Traceback" in line or '"level":"error"' in line]
+        """What the log says of the gateway's own faults; the driver's words on a lost connection are none."""
+        lines = self.log().splitlines()
+        return [
+            line
+            for line in lines
+            if ("Traceback" in line or '"level":"error"' in line) and '"logger":"sqlalchemy.pool' not in line
+        ]
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `pepper ARGUMENTS` beside the server."""

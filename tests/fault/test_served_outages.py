@@ -154,7 +154,7 @@ async def test_the_cap_holds_while_redis_goes_and_comes(gateway: Gateway, redis:
 async def test_nothing_new_is_begun_without_the_database(
     gateway: Gateway, mariadb: Service, manner: str
 ) -> None:
-    tenant = await gateway.desk.project()
+    tenant, _ = await gateway.tenant_of_its_own()  # known to the server by heart
     told.answer(await gateway.ask(tenant))
     kept = told.answer(await gateway.ask(tenant, key="prima"))
     asked = len(gateway.fakes.claude.seen)

@@ -155,6 +155,11 @@ class RedisGate(Gate):
         return int(number)
 
     @override
+    async def forget_total(self, project: str, day: str) -> None:
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        await self._run(Call(scripts.FORGET_TOTAL, (Keys(project).budget,), (day, token)))
+
+    @override
     async def forget_answers(self, project: str) -> None:
         await self._run(Call(scripts.FORGET_ANSWERS, (Keys(project).generation,), ()))
 
@@ -246,7 +251,7 @@ def _verdict(word: bytes, detail: bytes) -> Verdict:
         case b"limit":
             return LimitReached(int(detail))
         case b"unknown":
-            return TotalUnknown(detail.decode())
+            return TotalUnknown(detail[1:].decode(), traced=detail[:1] == b"1")
         case b"spent":
             return BudgetSpent()
         case b"held":

@@ -236,7 +236,8 @@ def _check_budget(
     if terms.cap is None or seen.reserved_already:
         return None
     if seen.spent is None or seen.epoch != terms.epoch:
-        return TotalUnknown(seen.token or _new_token(session, request.project, terms.day))
+        token = seen.token or _new_token(session, request.project, terms.day)
+        return TotalUnknown(token, traced=seen.reserved is not None)
     if seen.spent >= terms.cap:
         return BudgetSpent()
     if seen.running and seen.spent + (seen.reserved or 0) + terms.worst_case > terms.cap:

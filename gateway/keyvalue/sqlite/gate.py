@@ -99,6 +99,10 @@ class SqliteGate(Gate):
         return await self._worker.run(lambda session: upkeep.generation(session, project))
 
     @override
+    async def forget_total(self, project: str, day: str) -> None:
+        await self._worker.run(lambda session: settlement.forget_total(session, project, day))
+
+    @override
     async def forget_answers(self, project: str) -> None:
         await self._worker.run(lambda session: upkeep.forget_answers(session, project))
 

@@ -6,6 +6,7 @@ was under way does not bring it back.
 
 from __future__ import annotations
 
+import secrets
 import time
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
@@ -35,6 +36,14 @@ def supply(session: Session, project: str, day: str, *, epoch: int, token: str, 
     return bool(accepted)
 
 
+def forget_total(session: Session, project: str, day: str) -> None:
+    """See `Gate.forget_total`. A total that somebody is just reading is not believed either."""
+    session.run(
+        "UPDATE days SET spent = NULL, token = ? WHERE project = ? AND day = ?",
+        (secrets.token_urlsafe(9), project, day),
+    )
+
+
 def settle(session: Session, settlement: Settlement) -> None:
     """See `Gate.settle`."""
     request = settlement.request
@@ -47,8 +56,8 @@ def settle(session: Session, settlement: Settlement) -> None:
     if day is not None:
         # Whatever the epoch of a known total: leaving a cost out of one could exceed the cap, counting it can't.
         session.run(
-            "UPDATE days SET spent = spent + ?, token = NULL WHERE project = ? AND day = ?",
-            (settlement.cost, request.project, day),
+            "UPDATE days SET spent = spent + ?, token = iif(spent IS NULL, ?, NULL) WHERE project = ? AND day = ?",
+            (settlement.cost, f"after {request.request_id}", request.project, day),
         )
     if request.claim is not None:
         if settlement.answer is None and settlement.note is None:

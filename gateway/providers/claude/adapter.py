@@ -8,8 +8,11 @@ import msgspec
 
 from gateway.providers import failures
 from gateway.providers.asking import ask
+from gateway.providers.claude.blocks import document_names
 from gateway.providers.claude.events import ClaudeReader
-from gateway.providers.claude.request import message_request
+from gateway.providers.claude.request import MessageRequest, message_request
+from gateway.providers.claude.search import search_of
+from gateway.providers.claude.turns import tell_turns
 from gateway.providers.shapes import form_of
 from gateway.providers.upstream import Upstream
 
@@ -63,10 +66,18 @@ class Claude:
         return await self._upstream.sdk()
 
     def stream(self, call: ModelCall, target: Target) -> ProviderEvents:
-        """Ask once."""
+        """Ask once; an answer that Claude pauses is continued."""
         form = form_of(call.shape)
-        body = _encode(message_request(call, target, form))
-        return ask(self._transport, self._upstream, body, ClaudeReader(form), streamed=call.watched)
+        search = search_of(call)
+        reader = ClaudeReader(form, documents=document_names(call), searching=search is not None)
+
+        def ask_once(request: MessageRequest) -> ProviderEvents:
+            return ask(
+                self._transport, self._upstream, lambda: _encode(request), reader, streamed=call.watched
+            )
+
+        request = message_request(call, target, form)
+        return ask_once(request) if search is None else tell_turns(ask_once, request, reader, search)
 
     def _make(self, key: str) -> AsyncAnthropic:
         import httpx2  # noqa: PLC0415 - slow; see Upstream

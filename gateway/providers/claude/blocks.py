@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -47,14 +47,11 @@ class ImageBlock(msgspec.Struct, frozen=True, tag="image", tag_field="type"):
     source: Base64Source | UrlSource
 
 
-Block: TypeAlias = TextBlock | DocumentBlock | ImageBlock
-
-
 class Message(msgspec.Struct, frozen=True):
-    """One turn; blocks that came from Claude go back as they were."""
+    """One turn: a text, or blocks; those that came from Claude go back as they were."""
 
     role: str
-    content: str | tuple[Block, ...] | tuple[Any, ...]
+    content: str | tuple[Any, ...]
 
 
 _CITING = Citing(enabled=True)

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway.domain.events import Metered, ProviderEvent, Stop
+from gateway.domain.events import Metered, ProviderEvent, Searched, Searching, Stop
 from gateway.domain.usage import Usage
 from gateway.providers import failures
+from gateway.providers.claude.citations import Citations
+from gateway.providers.claude.content import StreamedContent, sendable, whole_content
+from gateway.providers.claude.search import SEARCH_TOOL
+from gateway.providers.claude.wire import (
+    Block,
+    Counts,
+    Delta,
+    decoded_block,
+    decoded_event,
+    decoded_message,
+)
 from gateway.providers.failures import ErrorDetail
 from gateway.providers.telling import Teller
 
@@ -24,76 +35,64 @@ _STOPS = {
     "model_context_window_exceeded": Stop.TRUNCATED,
     "refusal": Stop.REFUSED,
 }
-"""Every other reason (a tool, a pause) can't be the end of a call without tools."""
-
-
-class _Searches(msgspec.Struct):
-    web_search_requests: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    server_tool_use: _Searches | None = None
-
-    def over(self, before: Usage) -> Usage:
-        """The counts are cumulative, and a count left out is the one before."""
-        searches = self.server_tool_use.web_search_requests if self.server_tool_use else None
-        return Usage(
-            _latest(self.input_tokens, before.input_tokens),
-            _latest(self.output_tokens, before.output_tokens),
-            _latest(self.cache_read_input_tokens, before.cache_read_tokens),
-            _latest(self.cache_creation_input_tokens, before.cache_write_tokens),
-            _latest(searches, before.searches),
-        )
-
-
-def _latest(count: int | None, before: int) -> int:
-    return before if count is None else count
-
-
-class _Block(msgspec.Struct):
-    type: str
-    text: str | None = None
-
-
-class _Message(msgspec.Struct):
-    type: Literal["message"]
-    content: list[_Block]
-    usage: _Usage
-    stop_reason: str | None = None
-
-
-class _Delta(msgspec.Struct):
-    type: str | None = None
-    text: str | None = None
-    stop_reason: str | None = None
-
-
-class _Event(msgspec.Struct):
-    type: str
-    message: _Message | None = None
-    content_block: _Block | None = None
-    delta: _Delta | None = None
-    usage: _Usage | None = None
-    error: ErrorDetail | None = None
-
-
-_decode_message = msgspec.json.Decoder(_Message).decode
-_decode_event = msgspec.json.Decoder(_Event).decode
+"""Every other reason (a tool of ours, a pause when there is nothing to search) can't be."""
+_PAUSE = "pause_turn"
 
 
 class ClaudeReader:
-    """Reads one reply."""
+    """Reads one answer: one reply, or several when Claude pauses to be asked to go on.
 
-    def __init__(self, form: Form | None) -> None:
-        self.usage = Usage()
-        self.finished = False
+    Args:
+        form: Of a forced shape.
+        documents: Full names of the documents sent.
+        searching: Whether Claude may search the web, and so pause.
+
+    """
+
+    def __init__(
+        self, form: Form | None, *, documents: tuple[str, ...] = (), searching: bool = False
+    ) -> None:
+        self.complete = False
+        self.paused = False
+        """Whether the reply that is complete is to be continued, or concluded."""
+        self.searched = 0
+        """Searches that have ended, with whatever result."""
+        self._searching = searching
         self._teller = Teller(form)
+        self._citations = Citations(documents)
+        self._content = StreamedContent()
+        self._kept: list[str] = []
+        """The text of replies that were not streamed: it is told at the end, so that before it all can be retried."""
+        self._earlier = Usage()
+        self._usage = Usage()
+        self._found = 0
         self._started = False
         self._stop_reason: str | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """All replies together: each is billed for all that was sent."""
+        return self._earlier + self._usage
+
+    @property
+    def content(self) -> tuple[dict[str, Any], ...]:
+        """All that Claude has said and found so far, as it is sent back."""
+        return sendable(self._content.blocks)
+
+    def resume(self) -> None:
+        """Get ready for the reply that continues a paused one."""
+        self._earlier, self._usage, self._found = self.usage, Usage(), 0
+        self.complete = self.paused = self._started = False
+        self._stop_reason = None
+
+    def conclude(self) -> Iterable[ProviderEvent]:
+        """End a paused answer with what there is.
+
+        Raises:
+            ProviderError: There is no text.
+
+        """
+        return self._end(Stop.TRUNCATED)
 
     def whole(self, body: bytes) -> Iterable[ProviderEvent]:
         """Read a message.
@@ -102,11 +101,21 @@ class ClaudeReader:
             ProviderError: It is none, or no answer.
 
         """
-        message = _decoded_message(body)
-        self.usage = message.usage.over(self.usage)
+        message, blocks = decoded_message(body)
+        events: list[ProviderEvent] = []
+        for block in blocks:
+            if block.type == "text":
+                self._citations.block(block.citations)
+                self._kept.append(block.text or "")
+        if self._searching:
+            content = whole_content(message.content)
+            self._content.blocks += content
+            for block, given in zip(blocks, content, strict=True):
+                events += (*_search_begun(given), *self._search_ended(block))
+        # After the blocks: Claude's own count of the searches is the one that is billed.
+        self._usage = message.usage.over(self._usage)
         self._stop_reason = message.stop_reason
-        text = "".join(block.text for block in message.content if block.type == "text" and block.text)
-        return (*self._teller.piece(text), *self._finish())
+        return (*events, *self._finish())
 
     def event(self, data: bytes) -> Iterable[ProviderEvent]:
         """Read one event; kinds that are not known say nothing.
@@ -115,12 +124,14 @@ class ClaudeReader:
             ProviderError: It tells an error, or ends what is no answer.
 
         """
-        event = _decoded_event(data)
+        event = decoded_event(data)
         match event.type:
-            case "content_block_delta" if event.delta and event.delta.type == "text_delta":
-                return self._teller.piece(event.delta.text or "")
-            case "content_block_start" if event.content_block and event.content_block.type == "text":
-                return self._teller.piece(event.content_block.text or "")
+            case "content_block_delta" if event.delta:
+                return self._delta(event.delta)
+            case "content_block_start" if event.content_block:
+                return self._block(event.content_block)
+            case "content_block_stop" if self._searching:
+                return _search_begun(self._content.stop())
             case "message_start" if event.message:
                 self._started = True
                 return self._metered(event.message.usage)
@@ -146,31 +157,68 @@ class ClaudeReader:
         """
         raise failures.faulty("a stream without its end")
 
-    def _metered(self, usage: _Usage) -> Iterable[ProviderEvent]:
-        self.usage = usage.over(self.usage)
+    # Blocks
+
+    def _block(self, raw: msgspec.Raw) -> Iterable[ProviderEvent]:
+        block = decoded_block(raw)
+        if self._searching:
+            self._content.start(raw)
+        if block.type == "text":
+            self._citations.block(block.citations)
+            return self._teller.piece(block.text or "")
+        return self._search_ended(block) if self._searching else ()
+
+    def _delta(self, delta: Delta) -> Iterable[ProviderEvent]:
+        if self._searching:
+            self._content.add(delta)
+        if delta.type == "text_delta":
+            return self._teller.piece(delta.text or "")
+        if delta.type == "citations_delta":
+            self._citations.add(delta.citation)
+        return ()
+
+    def _search_ended(self, block: Block) -> Iterable[ProviderEvent]:
+        if block.type != "web_search_tool_result" or not block.tool_use_id:
+            return ()
+        self.searched += 1
+        if not block.failed:
+            self._found += 1
+            # Until Claude gives its count: should the answer be cut, what it did has been told.
+            searches = max(self._usage.searches, self._found)
+            self._usage = msgspec.structs.replace(self._usage, searches=searches)
+        return (Searched(block.tool_use_id), Metered(self.usage))
+
+    # Ends
+
+    def _metered(self, counts: Counts) -> Iterable[ProviderEvent]:
+        self._usage = counts.over(self._usage)
         return (Metered(self.usage),)
 
     def _finish(self) -> Iterable[ProviderEvent]:
+        if self._searching and self._stop_reason == _PAUSE:
+            self.complete = self.paused = True
+            return (Metered(self.usage),)
         stop = _STOPS.get(self._stop_reason or "")
         if stop is None:
             raise failures.faulty("a message that stopped for no reason, or for one that can't be")
-        events = self._teller.end(stop, self.usage)
-        self.finished = True
+        return self._end(stop)
+
+    def _end(self, stop: Stop) -> Iterable[ProviderEvent]:
+        text = self._teller.piece("".join(self._kept))
+        events = (*text, *self._teller.end(stop, self.usage, self._citations.told))
+        self.complete = True
         return events
 
 
-def _decoded_message(body: bytes) -> _Message:
-    try:
-        return _decode_message(body)
-    except msgspec.DecodeError:
-        pass
-    # Raised outside the handler: the decoder's words may quote the body.
-    raise failures.faulty("a reply that is no message")
-
-
-def _decoded_event(data: bytes) -> _Event:
-    try:
-        return _decode_event(data)
-    except msgspec.DecodeError:
-        pass
-    raise failures.faulty("an event that is none")
+def _search_begun(block: dict[str, Any]) -> Iterable[ProviderEvent]:
+    """Tell a web search whose query is complete."""
+    call = block.get("id")
+    if (
+        block.get("type") != "server_tool_use"
+        or block.get("name") != SEARCH_TOOL
+        or not isinstance(call, str)
+    ):
+        return ()
+    given = block.get("input")
+    query = given.get("query") if isinstance(given, dict) else None
+    return (Searching(call, query if isinstance(query, str) else ""),)

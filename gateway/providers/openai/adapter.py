@@ -65,7 +65,10 @@ class OpenAI:
     def stream(self, call: ModelCall, target: Target) -> ProviderEvents:
         """Ask once."""
         form = form_of(call.shape)
-        body = _encode(chat_request(call, target, form))
+
+        def body() -> bytes:
+            return _encode(chat_request(call, target, form))
+
         return ask(self._transport, self._upstream, body, OpenAIReader(form), streamed=call.watched)
 
     def _make(self, key: str) -> AsyncOpenAI:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gateway.domain.catalog import Reasoning
+from gateway.providers import failures
 
 if TYPE_CHECKING:
     from gateway.domain.calls import ModelCall
@@ -54,7 +55,14 @@ _WITH_USAGE = StreamOptions(include_usage=True)
 
 
 def chat_request(call: ModelCall, target: Target, form: Form | None) -> ChatRequest:
-    """Put a call into OpenAI's words."""
+    """Put a call into OpenAI's words; leave to search the web is not made use of.
+
+    Raises:
+        ProviderError: Something is attached, which the chain refuses before: an answer would pass over it.
+
+    """
+    if call.attachments:
+        raise failures.attachments_not_taken()
     schema = NamedSchema("risposta", strict=True, schema=form.schema) if form else None
     return ChatRequest(
         model=target.model,

@@ -6,7 +6,7 @@ import asyncio
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from gateway.domain.events import Finished, Metered, Piece, Stop
+from gateway.domain.events import Finished, Metered, Piece, Searched, Searching, Stop
 from gateway.domain.sandbox import triggers
 from gateway.ports import ProviderError, Trouble
 from gateway.providers import failures
@@ -18,10 +18,13 @@ from gateway.providers.sandbox.answers import (
     shaped_text,
     usage_of,
 )
+from gateway.providers.sandbox.extras import searches_of
+from gateway.providers.sandbox.quotes import Quotes
 
 if TYPE_CHECKING:
     from gateway.domain.calls import ModelCall
     from gateway.domain.catalog import Target
+    from gateway.domain.completion import Citation
     from gateway.domain.events import ProviderEvents
     from gateway.domain.sandbox import Triggers
 
@@ -42,6 +45,7 @@ class Sandbox:
     def __init__(self) -> None:
         self._failed: OrderedDict[str, int] = OrderedDict()
         """How many attempts of a request have failed so far; the oldest requests are forgotten."""
+        self._quotes = Quotes()
 
     @property
     def ready(self) -> bool:
@@ -64,7 +68,14 @@ class Sandbox:
         if REFUSED in wanted.codes:
             yield Finished(Stop.REFUSED, usage)
             return
-        pieces, stop = _answer(call, wanted)
+        searches = searches_of(call, wanted)
+        for search in searches:
+            yield Searching(search.id, search.query)
+            yield Searched(search.id)
+        if searches:
+            yield Metered(usage_of(call, "", wanted, len(searches)))
+        citations = (*await self._quotes.of(call), *(search.found for search in searches))
+        pieces, stop = _answer(call, wanted, citations)
         text = "".join(pieces)
         for number, piece in enumerate(pieces if call.watched else (text,)):
             # Who gets the answer in one piece gets none of one that is cut.
@@ -73,7 +84,7 @@ class Sandbox:
             yield Piece(piece)
         if wanted.cut_after is not None:
             raise ProviderError(Trouble.UNREACHABLE, "cut, as the text wants")
-        yield Finished(stop, usage_of(call, text, wanted))
+        yield Finished(stop, usage_of(call, text, wanted, len(searches)), citations)
 
     def _fail_if_wanted(self, call: ModelCall, wanted: Triggers) -> None:
         if AWAY in wanted.codes:
@@ -93,13 +104,13 @@ class Sandbox:
         )
 
 
-def _answer(call: ModelCall, wanted: Triggers) -> tuple[list[str], Stop]:
+def _answer(call: ModelCall, wanted: Triggers, citations: tuple[Citation, ...]) -> tuple[list[str], Stop]:
     """Give the answer in pieces, and whether it is whole: nobody writes more than the call's tokens."""
     if call.shape is not None:
         if TRUNCATED in wanted.codes:
             raise ProviderError(Trouble.UNUSABLE, "a forced shape cut by the token limit, as the text wants")
         return [shaped_text(call.shape, call.turns[-1].text)], Stop.END
-    text = answer_text(call)
+    text = answer_text(call, citations)
     limit = call.answer_tokens * CHARACTERS_PER_TOKEN
     if wanted.pieces is None and len(text) > limit:
         return pieces_of(text[:limit], None), Stop.TRUNCATED

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from gateway.domain.completion import Choice, Fields
 from gateway.domain.sandbox import without_triggers
 from gateway.domain.usage import Usage
+from gateway.providers.sandbox.extras import attached, attachment_tokens
 from gateway.providers.shapes import fields_text
 
 if TYPE_CHECKING:
     from gateway.domain.calls import ModelCall
-    from gateway.domain.completion import Shape
+    from gateway.domain.completion import Citation, Shape
     from gateway.domain.sandbox import Triggers
 
 CHARACTERS_PER_TOKEN = 4
@@ -23,8 +24,8 @@ _LONGEST_QUOTE = 120
 _DEFAULT_PIECE_WORDS = 3
 
 
-def answer_text(call: ModelCall) -> str:
-    """Say what was asked: enough to see that recipe, parameters, content and conversation have all arrived."""
+def answer_text(call: ModelCall, citations: tuple[Citation, ...]) -> str:
+    """Say what was asked: enough to see that recipe, parameters, content, files and conversation have all arrived."""
     content = without_triggers(call.turns[-1].text)
     words = content.split()
     quote = " ".join(words[:_QUOTED_WORDS])
@@ -40,6 +41,10 @@ def answer_text(call: ModelCall) -> str:
         sentences.append("Il testo è fatto di sole parole di prova.")
     if call.parameters:
         sentences.append(f"Parametri: {call.parameters}")
+    if call.attachments:
+        sentences.append(f"Allegati: {attached(call)}.")
+    if citations:
+        sentences.append(f"Citazioni: {len(citations)}.")
     questions = sum(turn.role == "user" for turn in call.turns)
     if questions > 1:
         sentences.append(f"È la domanda numero {questions} della conversazione.")
@@ -77,12 +82,13 @@ def tokens_of(text: str) -> int:
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
-def usage_of(call: ModelCall, answer: str, wanted: Triggers) -> Usage:
+def usage_of(call: ModelCall, answer: str, wanted: Triggers, searches: int = 0) -> Usage:
     """Say what the answer would have consumed, or what the caller wants it to have."""
     if wanted.tokens:
-        return Usage(*wanted.tokens)
+        return Usage(*wanted.tokens, searches=searches)
     asked = (call.instructions, call.parameters, *(turn.text for turn in call.turns))
-    return Usage(sum(map(tokens_of, asked)), tokens_of(answer))
+    read = sum(map(tokens_of, asked)) + attachment_tokens(call)
+    return Usage(read, tokens_of(answer), searches=searches)
 
 
 def _fields(shape: Fields, content: str) -> dict[str, str | None]:

@@ -69,7 +69,8 @@ if reserves and cap then
     if not held[3] then
       redis.call('HSET', budget, day .. ':token', new_token)
     end
-    return verdict('unknown', held[3] or new_token)
+    local traced = (held[1] or held[3] or held[5]) and '1' or '0'
+    return verdict('unknown', traced .. (held[3] or new_token))
   end
   local spent = tonumber(held[1])
   if spent >= cap then

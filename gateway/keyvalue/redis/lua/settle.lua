@@ -14,10 +14,13 @@ end
 redis.call('ZREM', leases, request)
 local day = drop_reservation(reserved, leases, budget, request) or ARGV[2]
 if day ~= '' then
-  redis.call('HDEL', budget, day .. ':token')
   -- Whatever the epoch of a known total: leaving a cost out of one could exceed the cap, counting it can't.
   if redis.call('HEXISTS', budget, day .. ':spent') == 1 then
     redis.call('HINCRBY', budget, day .. ':spent', ARGV[3])
+    redis.call('HDEL', budget, day .. ':token')
+  else
+    -- Unknown: a total that somebody is reading just now may lack this cost, so its token passes.
+    redis.call('HSET', budget, day .. ':token', 'after ' .. request)
   end
 end
 redis.call('SET', finished, '1', 'EX', FINISHED_SECONDS)
