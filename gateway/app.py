@@ -16,7 +16,7 @@ from gateway.bootstrap.serving import build
 from gateway.core import Core
 from gateway.routes import operations
 from gateway.routes.exchange import BodyBudget, Exchange
-from gateway.routes.pepper import answers, capabilities
+from gateway.routes.pepper import answers, batches, capabilities
 from gateway.routes.responses import answered, internal_error, unknown_address
 from gateway.settings import read_settings
 from gateway.worker import living_under
@@ -47,6 +47,7 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
     return Litestar(
         route_handlers=[
             address("/api.php", "POST", partial(answers.answer, core.chain)),
+            address("/pratica.php", "POST", partial(batches.collect, core.chain, core.zone)),
             address("/capacita.php", "POST", partial(capabilities.capabilities, core.chain)),
             address("/stato.php", "GET, HEAD", partial(operations.state, core)),
         ],

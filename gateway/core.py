@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -43,6 +44,7 @@ class Core(msgspec.Struct, kw_only=True):
     openers: tuple[Callable[[], Awaitable[None]], ...]
     warmers: tuple[Callable[[], Coroutine[None, None, None]], ...]
     closers: tuple[Callable[[], Awaitable[None]], ...]
+    zone: ZoneInfo
     drain_seconds: float
     draining: asyncio.Task[None] | None = None
     warming: tuple[asyncio.Task[None], ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import secrets
@@ -14,6 +15,7 @@ from gateway.bootstrap.stores import check_secret, key_value_name, make_stores
 from gateway.chain.admit import Admitting
 from gateway.chain.answer import Chain
 from gateway.chain.authenticate import Authenticator
+from gateway.chain.batch import Deferred
 from gateway.chain.budget import BudgetJudge
 from gateway.chain.current import Current
 from gateway.chain.leases import Leases
@@ -31,6 +33,7 @@ from gateway.providers.openai import OpenAI
 from gateway.providers.sandbox import Sandbox
 from gateway.providers.transport import Transport
 from gateway.settings import Settings
+from gateway.storage.batches import Batches
 from gateway.storage.first_start import install
 from gateway.storage.nodes import Node
 from gateway.storage.spool import Spool
@@ -50,7 +53,8 @@ def build(settings: Settings) -> Core:
     transport = Transport()
     claude = Claude(transport, settings.anthropic_key, settings.anthropic_url)
     openai = OpenAI(transport, settings.openai_key, settings.openai_url)
-    providers: dict[str, Provider] = {one.name: one for one in (claude, openai, Sandbox())}
+    sandbox = Sandbox()
+    providers: dict[str, Provider] = {one.name: one for one in (claude, openai, sandbox)}
     judge = BudgetJudge(stores.nodes)
 
     async def objection() -> str | None:
@@ -67,6 +71,18 @@ def build(settings: Settings) -> Core:
     memory = Memory(stores.conversations)
     attachments = Attachments()
     recording = Recording(ledger, leases, stores.now)
+    planner = Planner(memory, attachments, settings.timezone)
+    admitting = Admitting(gate, stores.calls, judge, leases, zone=settings.timezone, now=stores.now)
+    deferred = Deferred(
+        current=current,
+        planner=planner,
+        admitting=admitting,
+        leases=leases,
+        gate=gate,
+        batches=Batches(stores.database),
+        providers={one.name: one for one in (claude, openai, sandbox)},
+        now=stores.now,
+    )
     node = Node(
         id=secrets.token_hex(8),
         data_id=data_id(settings.data),
@@ -83,16 +99,24 @@ def build(settings: Settings) -> Core:
         except StoreAwayError as error:
             log.warning("starting without the database: %s", error)
 
+    async def warm() -> None:
+        await claude.warm()
+        await openai.warm()
+        # What is loaded stays: the collector need not look at it at every turn (a fifth of a call's processor time).
+        gc.collect()
+        gc.freeze()
+
     return Core(
         chain=Chain(
             current=current,
             authenticator=authenticator,
-            planner=Planner(memory, attachments, settings.timezone),
-            admitting=Admitting(gate, stores.calls, judge, leases, zone=settings.timezone, now=stores.now),
+            planner=planner,
+            admitting=admitting,
             recording=recording,
             providers=providers,
             calls=stores.calls,
             conversations=stores.conversations,
+            deferred=deferred,
             zone=settings.timezone,
             now=stores.now,
         ),
@@ -106,6 +130,7 @@ def build(settings: Settings) -> Core:
             ledger=ledger,
             authenticator=authenticator,
             memory=memory,
+            deferred=deferred,
             gate=gate,
             calls=stores.calls,
             nodes=stores.nodes,
@@ -116,7 +141,8 @@ def build(settings: Settings) -> Core:
         database=stores.database,
         gate=gate,
         openers=(transport.open, installed),
-        warmers=(claude.warm, openai.warm),
+        warmers=(warm,),
         closers=(attachments.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
+        zone=settings.timezone,
         drain_seconds=settings.drain_seconds,
     )

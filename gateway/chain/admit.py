@@ -115,8 +115,11 @@ class Admitting:
             return note if isinstance(note, CutCall) else None
         return unpack(found.answer) if found else None
 
-    async def admit(self, plan: Plan) -> Admission | KeptAnswer | CutCall:
+    async def admit(self, plan: Plan, *, leaves_record: bool = True) -> Admission | KeptAnswer | CutCall:
         """Let a call in, or wait until it can be; or give what the call under the same key left meanwhile.
+
+        Args:
+            leaves_record: If the process dies, the call is written in the ledger as lost; else its traces vanish.
 
         Raises:
             Failure: 400 key of another request, 429 limit or budget, 503 the first call under the key takes too long,
@@ -128,7 +131,7 @@ class Admitting:
         poll = FIRST_POLL_SECONDS
         waited = False
         while True:
-            verdict, lease = await self._ask(plan, waited=waited)
+            verdict, lease = await self._ask(plan, waited=waited, leaves_record=leaves_record)
             match verdict:
                 case Admitted(generation):
                     self._leases.hold(lease)
@@ -152,7 +155,7 @@ class Admitting:
                 case LimitReached(retry_after):
                     raise Failure(TOO_MANY_REQUESTS, retry_after=retry_after)
                 case BudgetSpent():
-                    raise Failure(BUDGET_EXHAUSTED, retry_after=self._until_midnight())
+                    raise Failure(BUDGET_EXHAUSTED, retry_after=self.until_midnight())
                 case BudgetHeld() if time.monotonic() - began >= ROOM_SECONDS:
                     raise Failure(TOO_MANY_REQUESTS, HELD_NOTE, retry_after=BUDGET_HELD_RETRY_AFTER)
                 case Busy() if time.monotonic() - began >= BUSY_SECONDS:
@@ -162,13 +165,13 @@ class Admitting:
                     await asyncio.sleep(poll * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
                     poll = min(poll * 1.5, LONGEST_POLL_SECONDS)
 
-    async def _ask(self, plan: Plan, *, waited: bool) -> tuple[Verdict, Lease]:
+    async def _ask(self, plan: Plan, *, waited: bool, leaves_record: bool) -> tuple[Verdict, Lease]:
         """One try: by the gate alone, or by the gate and the database while that judges caps."""
         capped = plan.scope.project.daily_budget is not None
         by_database = capped and self._judge.in_database
         if by_database and self._judge.settling > 0:
             await asyncio.sleep(self._judge.settling)
-        request = self._request(plan, judged=not by_database, waited=waited)
+        request = self._request(plan, judged=not by_database, waited=waited, leaves_record=leaves_record)
         lease = Lease(request=request, in_gate=True, in_database=False, capped=capped)
         try:
             self._leases.require_gate()
@@ -227,7 +230,7 @@ class Admitting:
         if await self._gate.supply(project, day, epoch, token, spent):
             self._supplied[project] = (day, epoch)
 
-    def _request(self, plan: Plan, *, judged: bool, waited: bool) -> AdmissionRequest:
+    def _request(self, plan: Plan, *, judged: bool, waited: bool, leaves_record: bool) -> AdmissionRequest:
         scope, project = plan.scope, plan.scope.project
         counted = scope.caller.by is None
         return AdmissionRequest(
@@ -242,11 +245,12 @@ class Admitting:
                 epoch=self._judge.epoch,
                 cap=project.daily_budget if judged else None,
                 worst_case=plan.worst_case,
-                record=msgspec.json.encode(lost_record(plan)),
+                record=msgspec.json.encode(lost_record(plan)) if leaves_record else b"",
             ),
         )
 
-    def _until_midnight(self) -> int:
+    def until_midnight(self) -> int:
+        """Whole seconds until the next day's budget."""
         return seconds_to_midnight(self._now(), self._zone)
 
 

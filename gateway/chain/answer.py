@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from gateway.chain.admit import Admission, Admitting
 from gateway.chain.authenticate import Authenticator
+from gateway.chain.batch import Deferred
 from gateway.chain.capabilities import capabilities_of
 from gateway.chain.circuit import Circuits
 from gateway.chain.current import Current
@@ -24,6 +25,7 @@ from gateway.chain.rate import RateLimit
 from gateway.chain.record import Recording
 from gateway.chain.replay import as_repeat, replay
 from gateway.chain.snapshot import Snapshot
+from gateway.domain.batches import Batch
 from gateway.domain.capabilities import Capabilities
 from gateway.domain.clock import Clock
 from gateway.domain.completion import CompletionRequest
@@ -48,6 +50,7 @@ class Chain:
         providers: Mapping[str, Provider],
         calls: Calls,
         conversations: Conversations,
+        deferred: Deferred,
         zone: ZoneInfo,
         now: Clock,
     ) -> None:
@@ -59,6 +62,7 @@ class Chain:
         self._providers = providers
         self._calls = calls
         self._conversations = conversations
+        self._deferred = deferred
         self._zone = zone
         self._now = now
         self._rate = RateLimit()
@@ -96,6 +100,15 @@ class Chain:
         if earlier.pair is not None:
             await self._conversations.append(earlier.pair)
         return replay(as_repeat(earlier.answer))
+
+    async def submit(self, scope: Scope, request: CompletionRequest) -> Batch:
+        """Take deferred work in: see `Deferred.submit`."""
+        return await self._deferred.submit(scope, request)
+
+    async def collect(self, scope: Scope, number: str) -> Batch:
+        """Say what became of deferred work: see `Deferred.collect`."""
+        self._rate.take(scope.project.name)
+        return await self._deferred.collect(scope, number)
 
     async def capabilities(self, scope: Scope) -> Capabilities:
         """What the scope's project can do now, and what it has spent today."""

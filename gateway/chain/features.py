@@ -74,7 +74,8 @@ async def read_features(
     parts: tuple[Part, ...] = ()
     if request.attachments:
         parts = await attachments.read(project, request.attachments, most_pages=most_pages(recipe.level))
-    searches = able and recipe.internet and project.may(Permission.INTERNET) and not request.deferred
+    permitted = able and recipe.internet and project.may(Permission.INTERNET)
+    searches = permitted and not request.deferred and shape is None  # a forced shape leaves no room to cite
     search = (
         Search(most=MOST_SEARCHES, domains=project.domains, most_input_tokens=SEARCH_INPUT_TOKENS)
         if searches

@@ -20,6 +20,8 @@ from gateway.storage.spool import Spool
 
 TRY_SECONDS = 5.0
 PAUSE_SECONDS = 0.2
+LEAST_SECONDS = 0.5
+"""What a try gets that begins when the time is up already."""
 MOST_ROWS_PER_COMMIT = 200
 
 log = logging.getLogger(__name__)
@@ -103,12 +105,15 @@ class Ledger:
     async def _write(self, entries: Sequence[LedgerEntry], oldest: float) -> Durability:
         again = False
         while not self._away:
+            left = oldest + TRY_SECONDS - time.monotonic()
             try:
-                await self._calls.commit(entries, again=again)
-            except StoreAwayError as error:
+                # A store that hangs must not keep the callers longer than one that is gone.
+                async with asyncio.timeout(max(left, LEAST_SECONDS)):
+                    await self._calls.commit(entries, again=again)
+            except (StoreAwayError, TimeoutError) as error:
                 again = True
                 if time.monotonic() - oldest >= TRY_SECONDS:
-                    log.warning("the ledger goes to the spool: %s", error)
+                    log.warning("the ledger goes to the spool: %s", error or "the database hangs")
                     self._away = True
                 else:
                     await asyncio.sleep(PAUSE_SECONDS)

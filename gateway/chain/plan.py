@@ -30,7 +30,7 @@ from gateway.domain.errors import (
     Failure,
 )
 from gateway.domain.sandbox import triggers
-from gateway.domain.tenants import Scope
+from gateway.domain.tenants import Permission, Scope
 from gateway.recipe_files import NO_CACHE, ExtraError, ExtraValue, instructions_for, read_extras
 
 PROVIDERS_FAULTS = frozenset({REFUSED.code, PROVIDER_ERROR.code, PROVIDER_UNAVAILABLE.code})
@@ -98,35 +98,78 @@ class Planner:
                 without a price; in a sandbox project also the error that a trigger word asks for.
 
         """
-        project = scope.project
+        choice = await self._choose(scope, request, snapshot)
+        recalled = await self._memory.recall(scope, request.conversation, now, cut)
+        if scope.project.sandbox:
+            _raise_triggered(request.content)
+        targets = snapshot.targets(scope.project, choice.brain, choice.recipe.level)
+        targets = _fit(snapshot, targets, choice.features)
+        return self._plan(scope, request, choice, snapshot, now=now, recalled=recalled, targets=targets)
+
+    async def plan_batch(
+        self, scope: Scope, request: CompletionRequest, snapshot: Snapshot, now: datetime
+    ) -> tuple[Plan, ...]:
+        """Think deferred work through, a plan for each text: the brain's own model alone, at half the price.
+
+        Raises:
+            Failure: As `plan`, and 403 when the project may not defer.
+
+        """
+        find_recipe(snapshot, scope, request.recipe)
+        if not scope.project.may(Permission.DEFERRED):
+            raise Failure(DEFERRED_NOT_ENABLED)
+        choice = await self._choose(scope, request, snapshot)
+        targets = snapshot.targets(scope.project, choice.brain, choice.recipe.level)[:1]
+        plans = []
+        for content in request.contents or (request.content,):
+            if scope.project.sandbox:
+                _raise_triggered(content)
+            one = msgspec.structs.replace(request, content=content, contents=())
+            plan = self._plan(scope, one, choice, snapshot, now=now, recalled=Recalled(), targets=targets)
+            halved = -(-plan.worst_case // 2)
+            plans.append(msgspec.structs.replace(plan, worst_case=halved, estimate=0, cache_key=None))
+        return tuple(plans)
+
+    async def _choose(self, scope: Scope, request: CompletionRequest, snapshot: Snapshot) -> _Choice:
         recipe = find_recipe(snapshot, scope, request.recipe)
         extras = _extras(recipe, request)
-        brain = snapshot.brain_of(project)
+        brain = snapshot.brain_of(scope.project)
         shape = _shape(extras)
-        parameters = instructions_for(recipe, extras)
-        if request.deferred:
-            raise Failure(DEFERRED_NOT_ENABLED)
         features = await read_features(
-            self._attachments, project, request, recipe=recipe, brain=brain, shape=shape
+            self._attachments, scope.project, request, recipe=recipe, brain=brain, shape=shape
         )
-        recalled = await self._memory.recall(scope, request.conversation, now, cut)
-        if project.sandbox:
-            _raise_triggered(request.content)
-        targets = _fit(snapshot, snapshot.targets(project, brain, recipe.level), features)
+        return _Choice(recipe, extras, brain, shape, features)
+
+    def _plan(
+        self,
+        scope: Scope,
+        request: CompletionRequest,
+        choice: _Choice,
+        snapshot: Snapshot,
+        *,
+        now: datetime,
+        recalled: Recalled,
+        targets: tuple[Target, ...],
+    ) -> Plan:
+        recipe, shape, features = choice.recipe, choice.shape, choice.features
+        parameters = instructions_for(recipe, choice.extras)
         weight = Weight(
             weigh(recipe, (parameters, request.content), recalled.turns, shape),
             weigh_attachments(features.attachments, most_pages(recipe.level))
             + (features.search.most_input_tokens if features.search else 0),
         )
+        if features.search is not None:  # what all its turns may weigh is what is reserved for them
+            search = msgspec.structs.replace(features.search, most_input_tokens=weight.bound)
+            features = msgspec.structs.replace(features, search=search)
         answer_tokens = recipe.answer_tokens(weight.estimate)
-        cacheable = not extras.get(NO_CACHE) and features == Features()
+        cacheable = not choice.extras.get(NO_CACHE) and features == Features()
         return Plan(
             scope=scope,
             request=request,
             now=now,
             day=now.astimezone(self._zone).date(),
             recipe=recipe,
-            brain=brain,
+            brain=choice.brain,
             targets=targets,
             recalled=recalled,
             parameters=parameters,
@@ -137,6 +180,16 @@ class Planner:
             estimate=input_cost(snapshot, targets[0], weight),
             cache_key=_cache_key(recipe, targets[0], request, parameters, shape) if cacheable else None,
         )
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """What a request chose: the same for all its texts."""
+
+    recipe: Recipe
+    extras: dict[str, ExtraValue]
+    brain: Brain
+    shape: Shape | None
+    features: Features
 
 
 def find_recipe(snapshot: Snapshot, scope: Scope, name: str) -> Recipe:

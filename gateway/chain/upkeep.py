@@ -13,6 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from gateway.chain.authenticate import Authenticator
+from gateway.chain.batch import Deferred
 from gateway.chain.budget import BudgetJudge
 from gateway.chain.current import Current
 from gateway.chain.leases import Leases
@@ -48,6 +49,7 @@ class Upkeep:
         ledger: Ledger,
         authenticator: Authenticator,
         memory: Memory,
+        deferred: Deferred,
         gate: Gate,
         calls: Calls,
         nodes: Nodes,
@@ -61,6 +63,7 @@ class Upkeep:
         self._ledger = ledger
         self._authenticator = authenticator
         self._memory = memory
+        self._deferred = deferred
         self._gate = gate
         self._calls = calls
         self._nodes = nodes
@@ -113,15 +116,23 @@ class Upkeep:
         for orphan in await self._gate.orphans():
             await self._bury(orphan)
         for reservation in await self._calls.orphan_reservations():
+            if not reservation.record:
+                await self._calls.release_reservations(reservation.project, [reservation.request_id])
+                continue
             record = msgspec.json.decode(reservation.record, type=CallRecord)
             await self._calls.commit([LedgerEntry(record=record, reserved_in_database=True)], again=True)
 
     async def forget(self) -> None:
-        """Delete conversations past their retention, and names of removed projects that a late row brought back."""
+        """Delete conversations and batches past their retention, and names of removed projects that a late row brought back."""
         await self._memory.forget_old(self._now())
         await self._tenants.anonymise_strays()
+        await self._deferred.close_old()
 
     async def _bury(self, orphan: Orphan) -> None:
+        if not orphan.record:  # deferred work, which the database knows all about
+            await self._end(orphan, 0)
+            await self._gate.forget_total(orphan.project, orphan.day)
+            return
         record = msgspec.json.decode(orphan.record, type=CallRecord)
         new = await self._calls.commit([LedgerEntry(record=record, reserved_in_database=True)], again=True)
         if not new:  # its row was written before its process died: that one counts
@@ -129,11 +140,14 @@ class Upkeep:
             record = found or msgspec.structs.replace(record, cost=0)
         else:
             log.warning("a call was lost with its process", extra={"request": record.request_id})
+        await self._end(orphan, record.cost)
+
+    async def _end(self, orphan: Orphan, cost: int) -> None:
         terms = Terms(day=orphan.day, epoch=orphan.epoch, cap=None, worst_case=0, record=orphan.record)
         request = AdmissionRequest(
             project=orphan.project, request_id=orphan.request_id, now=self._now().timestamp(), terms=terms
         )
-        await self._gate.settle(Settlement(request=request, cost=record.cost, now=self._now().timestamp()))
+        await self._gate.settle(Settlement(request=request, cost=cost, now=self._now().timestamp()))
 
 
 async def _forever(work: Callable[[], Awaitable[None]], pause: float) -> None:

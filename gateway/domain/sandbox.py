@@ -17,6 +17,7 @@ MOST_PIECES = 10_000
 MOST_ATTEMPTS = 100
 MOST_TOKENS = 10_000_000
 MOST_SEARCHES = 100
+LONGEST_DEFERRAL_SECONDS = 86_400.0
 
 _WORD = re.compile(r"\[\[prova:([a-z_]{1,40})(?::([0-9.:]{1,30}))?\]\]")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
@@ -33,6 +34,7 @@ class Triggers(msgspec.Struct, frozen=True, kw_only=True):
         failing_attempts: `tentativi:N`: how many attempts fail before one answers.
         tokens: `usa:IN:OUT`: what the answer says it consumed.
         searches: `ricerca:N`: how often the web is searched, if the call may.
+        deferral: `differito:S`: seconds until deferred work is ready.
 
     """
 
@@ -43,6 +45,7 @@ class Triggers(msgspec.Struct, frozen=True, kw_only=True):
     failing_attempts: int = 0
     tokens: tuple[int, int] | None = None
     searches: int = 0
+    deferral: float = 0.0
 
 
 def triggers(text: str) -> Triggers:
@@ -65,6 +68,7 @@ def triggers(text: str) -> Triggers:
         failing_attempts=_count(numbered.get("tentativi"), MOST_ATTEMPTS) or 0,
         tokens=_pair(numbered.get("usa")),
         searches=_count(numbered.get("ricerca"), MOST_SEARCHES) or 0,
+        deferral=min(_single(numbered.get("differito")) or 0.0, LONGEST_DEFERRAL_SECONDS),
     )
 
 

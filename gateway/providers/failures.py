@@ -36,6 +36,13 @@ _KINDS = {
 }
 """Both providers' words for errors that are not the gateway's fault; every other word is."""
 
+_NEVER_CONNECTED = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ServerFingerprintMismatch,
+)
+"""No address, no connection, no TLS: not a byte of the request has left."""
+
 
 class ErrorDetail(msgspec.Struct):
     """The error object of either provider, as far as anything is believed of it."""
@@ -53,6 +60,11 @@ _decode_error = msgspec.json.Decoder(_ErrorBody).decode
 def faulty(what: str) -> ProviderError:
     """What came is no answer."""
     return ProviderError(Trouble.FAULTY, what)
+
+
+def late() -> ProviderError:
+    """No answer came within the time allowed; the request may well have arrived."""
+    return ProviderError(Trouble.TIMEOUT, "no answer within the deadline")
 
 
 def not_configured(variable: str) -> ProviderError:
@@ -103,12 +115,13 @@ def of_connection(error: aiohttp.ClientError | OSError) -> ProviderError:
     """Judge what the HTTP client says: no connection, a cut, or bytes that are no HTTP."""
     kind = type(error).__name__
     if isinstance(error, aiohttp.InvalidURL):
-        return ProviderError(Trouble.REJECTED, f"the address can't be asked ({kind})")
+        return ProviderError(Trouble.REJECTED, f"the address can't be asked ({kind})", sent=False)
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        return ProviderError(Trouble.UNREACHABLE, f"the proxy refused with status {error.status}")
+        return ProviderError(Trouble.UNREACHABLE, f"the proxy refused with status {error.status}", sent=False)
     if isinstance(error, aiohttp.ClientResponseError):
         return faulty(f"the reply is no HTTP ({kind})")
-    return ProviderError(Trouble.UNREACHABLE, f"no connection, or cut ({kind})")
+    reached = not isinstance(error, _NEVER_CONNECTED)
+    return ProviderError(Trouble.UNREACHABLE, f"no connection, or cut ({kind})", sent=reached)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -45,8 +45,8 @@ _STALE_WITHIN_SECONDS = 2.0
 """A connection that the server had closed fails sooner than this; later it is a cut like any other."""
 _LINGER_SECONDS = 1.0
 """How long the last bytes of a complete answer are waited for, so that its connection can be used again."""
-_MOST_HEADER_BYTES = 64 * 1024
-_LARGE_BODY_BYTES = 1024 * 1024
+MOST_HEADER_BYTES = 64 * 1024
+LARGE_BODY_BYTES = 1024 * 1024
 """Beyond, a body is written in parts: handed over whole it would hold up the event loop."""
 
 _used_before: ContextVar[float] = ContextVar("_used_before", default=0.0)
@@ -79,13 +79,13 @@ class Transport:
 
     async def open(self) -> None:
         """Make the session; certificates are read in a thread."""
-        tls = await asyncio.to_thread(_tls)
+        certificates = await asyncio.to_thread(tls)
         self._session = aiohttp.ClientSession(
-            connector=_Connector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=tls),
+            connector=_Connector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=certificates),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=self._timeout,
-            max_line_size=_MOST_HEADER_BYTES,
-            max_field_size=_MOST_HEADER_BYTES,
+            max_line_size=MOST_HEADER_BYTES,
+            max_field_size=MOST_HEADER_BYTES,
         )
 
     async def aclose(self) -> None:
@@ -111,7 +111,7 @@ class Transport:
             if self._sdk_client is None:
                 # None would mean aiohttp's own cap of 100; zero is none.
                 limits = httpx2.Limits(max_connections=0, keepalive_expiry=_IDLE_SECONDS)
-                self._sdk_client = make(limits=limits, follow_redirects=False, verify=_tls())
+                self._sdk_client = make(limits=limits, follow_redirects=False, verify=tls())
             return self._sdk_client
 
     async def post(self, outgoing: Outgoing, body: bytes) -> Reply:
@@ -125,7 +125,7 @@ class Transport:
         if 200 <= response.status < 300:
             return Reply(response, self)
         try:
-            start = await _error_body(response)
+            start = await error_body(response)
         finally:
             response.close()
         raise failures.of_status(response.status, response.headers, start)
@@ -153,7 +153,7 @@ class Transport:
             return await self._session.request(
                 "POST",
                 outgoing.url,
-                data=body if len(body) < _LARGE_BODY_BYTES else io.BytesIO(body),
+                data=body if len(body) < LARGE_BODY_BYTES else io.BytesIO(body),
                 headers=outgoing.headers,
                 proxy=outgoing.proxy,
                 allow_redirects=False,
@@ -266,7 +266,7 @@ def _is_stale(error: aiohttp.ClientError | OSError, started: float) -> bool:
     return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
 
 
-async def _error_body(response: aiohttp.ClientResponse) -> bytes:
+async def error_body(response: aiohttp.ClientResponse) -> bytes:
     """Read the beginning of an error body; one that doesn't come or can't be read is as good as empty."""
     body = b""
     try:
@@ -291,7 +291,7 @@ async def _linger(response: aiohttp.ClientResponse) -> None:
 
 
 @functools.cache
-def _tls() -> ssl.SSLContext:
+def tls() -> ssl.SSLContext:
     """Make the TLS settings the SDKs use, certificates included."""
     import httpx2  # noqa: PLC0415 - slow; the start has this done in a thread
 

@@ -110,7 +110,7 @@ class Calls:
     # --- spending ---------------------------------------------------------------------------------------------------
 
     async def spent(self, project: str, day: date) -> int:
-        """Micro-dollars of a project's day: settled, and held or spent by batches."""
+        """Micro-dollars of a project's day: settled, and held by batches."""
         return (await self.spent_many([(project, day)]))[project, day]
 
     async def spent_many(self, days: Iterable[tuple[str, date]]) -> Mapping[tuple[str, date], int]:
@@ -203,7 +203,7 @@ async def _write(
     connection: AsyncConnection, fresh: Sequence[LedgerEntry], entries: Sequence[LedgerEntry]
 ) -> None:
     if fresh:
-        await connection.execute(insert(schema.calls), [_call_row(entry.record) for entry in fresh])
+        await connection.execute(insert(schema.calls), [ledger_row(entry.record) for entry in fresh])
     held = [(each.record.project, each.record.request_id) for each in entries if each.reserved_in_database]
     if held:
         await reservations.release(connection, held)
@@ -225,7 +225,8 @@ async def _settle(connection: AsyncConnection, entries: Sequence[LedgerEntry]) -
     await connection.execute(insert_adding(connection.dialect.name, schema.spending, ["settled"]), rows)
 
 
-def _call_row(record: CallRecord) -> dict[str, Any]:
+def ledger_row(record: CallRecord) -> dict[str, Any]:
+    """Give the columns of a ledger row."""
     row = msgspec.structs.asdict(record) | msgspec.structs.asdict(record.usage)
     del row["usage"]
     row["outcome"] = record.outcome.value

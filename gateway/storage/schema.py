@@ -21,7 +21,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
+from gateway.domain.batches import ItemOutcome
 from gateway.domain.calls import Attempt
+from gateway.domain.completion import Shape
 from gateway.domain.usage import UnitPrice
 from gateway.storage.columns import (
     BLOB,
@@ -204,7 +206,7 @@ spending = _table(
     Column("reserved", BigInteger, nullable=False),
     Column("batches", BigInteger, nullable=False),
 )
-"""Micro-dollars of a project's day: spent by calls, held by running calls, held or spent by batches."""
+"""Micro-dollars of a project's day: spent, held by running calls, held by batches that are not settled."""
 
 reservations = _table(
     "reservations",
@@ -216,6 +218,38 @@ reservations = _table(
     Column("record", BLOB, nullable=False),
     Index(None, "project", "day"),
 )
+
+batches = _table(
+    "batches",
+    Column("project", PROJECT, primary_key=True),
+    Column("number", String(32), primary_key=True),
+    Column("request_id", REQUEST, nullable=False),
+    Column("key_id", BigInteger),
+    Column("day", Date, nullable=False),
+    Column("created_at", Instant(), nullable=False, index=True),
+    Column("recipe", NAME, nullable=False),
+    Column("recipe_version", Integer, nullable=False),
+    Column("provider", String(32), nullable=False),
+    Column("model", MODEL, nullable=False),
+    Column("brain", NAME, nullable=False),
+    Column("reasoning", String(16), nullable=False),
+    Column("fallback", String(160)),
+    Column("total", Integer, nullable=False),
+    Column("single", Boolean, nullable=False),
+    Column("shape", Json(Shape)),
+    Column("documents", Json(tuple[str, ...]), nullable=False),
+    Column("cited", Boolean, nullable=False),
+    Column("reserved", BigInteger, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("provider_id", String(255)),
+    Column("sent_at", Instant()),
+    Column("polled_at", Instant()),
+    Column("settled_at", Instant()),
+    Column("outcomes", Json(tuple[ItemOutcome, ...]), nullable=False),
+    Index(None, "project", "state"),
+    UniqueConstraint("provider", "provider_id"),
+)
+"""What the unsettled ones have `reserved` is in their day's `spending.batches`."""
 
 conversations = _table(
     "conversations",
@@ -241,6 +275,7 @@ pairs = _table(
 
 __all__ = [
     "audit",
+    "batches",
     "brains",
     "calls",
     "conversations",

@@ -10,6 +10,7 @@ from sqlalchemy import and_, delete, or_, select, update
 
 from gateway.storage import schema, tenant_rows
 from gateway.storage.audit import begin_change, record_change
+from gateway.storage.batches import abandon, delete_settled
 from gateway.storage.changes import ProjectChanges, changed
 from gateway.storage.refusals import RefusalError, check_sizes
 
@@ -107,6 +108,7 @@ class Tenants:
                 schema.pairs,
                 schema.conversations,
                 schema.reservations,
+                schema.batches,
                 schema.recipe_versions,
                 schema.project_keys,
             ):
@@ -218,8 +220,25 @@ class Tenants:
     # --- inside -----------------------------------------------------------------------------------------------------
 
     async def _anonymise(self, name: str, label: str) -> None:
-        """Put the label in the place of the project's name, in the ledger piece by piece, then in the spending."""
+        """Put the label in the place of the project's name, in the spending, then in the ledger piece by piece.
+
+        A row that is written under the name later brings a day's spending back with it, for `anonymise_strays`.
+        """
         calls, spending, reservations = schema.calls, schema.spending, schema.reservations
+        await delete_settled(self._database, schema.batches.c.project == name)
+
+        async def totals(connection: AsyncConnection) -> None:
+            await connection.execute(delete(reservations).where(reservations.c.project == name))
+            await abandon(connection, name, label)
+            # In this order: MySQL reckons a later value with the earlier ones' results.
+            booked = update(spending).where(spending.c.project == name)
+            booked = booked.ordered_values(
+                (spending.c.settled, spending.c.settled + spending.c.batches),
+                (spending.c.batches, 0),
+                (spending.c.reserved, 0),
+                (spending.c.project, label),
+            )
+            await connection.execute(booked)
 
         async def piece(connection: AsyncConnection) -> int:
             query = select(calls.c.request_id).where(calls.c.project == name).limit(ROWS_AT_ONCE)
@@ -229,13 +248,6 @@ class Tenants:
                 await connection.execute(update(calls).where(rows).values(project=label))
             return len(ids)
 
+        await self._database.transact(totals)
         while await self._database.transact(piece) == ROWS_AT_ONCE:
             pass
-
-        async def totals(connection: AsyncConnection) -> None:
-            await connection.execute(delete(reservations).where(reservations.c.project == name))
-            await connection.execute(
-                update(spending).where(spending.c.project == name).values(project=label, reserved=0)
-            )
-
-        await self._database.transact(totals)

@@ -13,7 +13,9 @@ from gateway.wire.glossary import Wire, words
 _encoder = msgspec.json.Encoder()
 
 
-class PageReply(Wire, frozen=True, kw_only=True, tag="documento", tag_field="fonte", rename=words(text="testo")):
+class PageReply(
+    Wire, frozen=True, kw_only=True, tag="documento", tag_field="fonte", rename=words(text="testo")
+):
     """A citation of an attached PDF."""
 
     document: str
@@ -91,7 +93,7 @@ def encode_answer(answer: Answer) -> bytes:
                 cached=meta.cached,
                 attempts=meta.attempts,
                 fallback=_fallback_words(meta.fallback),
-                citations=None if meta.citations is None else tuple(map(_citation, meta.citations)),
+                citations=None if meta.citations is None else tuple(map(citation_reply, meta.citations)),
                 citations_off=meta.citations_off,
                 searches=meta.searches,
                 pages=meta.pages,
@@ -112,7 +114,8 @@ def error_body(failure: Failure) -> ErrorBody:
     return ErrorBody(code=failure.fault.code, message=failure.message)
 
 
-def _citation(citation: Citation) -> PageReply | WebReply:
+def citation_reply(citation: Citation) -> PageReply | WebReply:
+    """Give a citation in the contract's words."""
     if isinstance(citation, PageCitation):
         return PageReply(document=citation.document, page=citation.page, text=citation.text)
     return WebReply(url=citation.url, title=citation.title, text=citation.text)

@@ -175,6 +175,31 @@ async def test_older_claudes_think_within_a_budget(model: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "most"),
+    [
+        ("claude-haiku-4-5", 64_000),
+        ("claude-sonnet-4-5-20250929", 64_000),
+        ("claude-opus-4-5", 64_000),
+        ("claude-opus-4-6", 128_000),
+        ("claude-opus-5", 128_000),
+        ("claude-haiku-5-5", 128_000),
+    ],
+)
+@pytest.mark.parametrize("reasoning", [Reasoning.OFF, Reasoning.HIGH])
+async def test_no_model_is_asked_for_more_than_it_can_write(
+    model: str, most: int, reasoning: Reasoning
+) -> None:
+    async with open_stage("claude") as stage:
+        for wanted in (most - 1_000, most, most + 500_000):
+            told = await stage.ask(model=model, reasoning=reasoning, answer_tokens=wanted)
+
+            assert told.error is None
+            body = stage.server.seen[-1].body
+            assert body["max_tokens"] == min(wanted + THINKING_ALLOWANCE[reasoning], most)
+            assert body.get("thinking", {}).get("budget_tokens", 0) < body["max_tokens"]
+
+
+@pytest.mark.parametrize(
     "model", ["claude-opus-5", "claude-opus-5-5", "claude-haiku-5-5", "claude-opus-4-6", "claude-sonnet-4-6"]
 )
 @pytest.mark.parametrize("reasoning", list(Reasoning))

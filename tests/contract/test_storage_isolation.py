@@ -6,24 +6,41 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import event
 
+from gateway.domain.batches import BatchState
+from gateway.storage.batches import Batches
 from gateway.storage.calls import Calls
 from gateway.storage.catalog import Catalog
 from gateway.storage.conversations import Conversations
 from gateway.storage.database import Database
 from gateway.storage.reservations import Reservation
 from gateway.storage.tenants import Tenants
-from tests.unit.storage.stores import ANNA, KINDS, NOW, TODAY, entry, opened, pair, place_of, project
+from tests.unit.storage.stores import (
+    ANNA,
+    KINDS,
+    NOW,
+    TODAY,
+    batch,
+    entry,
+    opened,
+    pair,
+    place_of,
+    project,
+    record,
+)
 
 TENANT_TABLE = re.compile(
-    r"\b(?:FROM|UPDATE|JOIN)\s+(calls|spending|reservations|conversations|pairs|project_keys)\b"
+    r"\b(?:FROM|UPDATE|JOIN)\s+(batches|calls|spending|reservations|conversations|pairs|project_keys)\b"
 )
 WITH_PROJECT = re.compile(r"WHERE .*\bproject\b", re.DOTALL)
 ACROSS_PROJECTS = re.compile(
     # Is the row there, under whatever name? A request id is one in the whole ledger.
     r"^SELECT calls\.request_id \s*FROM calls \s*WHERE calls\.request_id IN"
+    # Which of a provider's batches are taken? The names alone, to find a submission whose answer was lost.
+    r"|^SELECT batches\.provider_id \s*FROM batches \s*WHERE batches\.provider ="
 )
 
 
@@ -41,6 +58,7 @@ async def test_every_statement_names_the_project(database: Database) -> None:
 
     event.listen(database.engine.sync_engine, "before_cursor_execute", note)
     tenants, calls, conversations = Tenants(database), Calls(database), Conversations(database)
+    batches = Batches(database)
     for name in ("alfa", "beta"):
         await tenants.add_project(project(name), ANNA)
         key = await tenants.add_key(name, name.encode().ljust(32), "", ANNA, NOW)
@@ -60,12 +78,23 @@ async def test_every_statement_names_the_project(database: Database) -> None:
         await conversations.append(pair(f"s-{name}", name, replaces=f"r-{name}"))
         await conversations.exists(name, "cnv_1", NOW)
         await conversations.history(name, "cnv_1", NOW, 100)
+        for number in ("prt_1", "prt_2", "prt_3"):
+            await batches.open(batch(number, name), 1_000, 20)
+        await batches.open(batch("prt_4", name), 1, 20)
+        await batches.sent(name, "prt_1", f"batch_{name}")
+        await batches.held_ids("openai")
+        await batches.cancel(name, "prt_2")
+        await batches.take_turn(name, "prt_1", NOW)
+        await batches.get(name, "prt_1", NOW)
+        await batches.count_open(name)
+        done = msgspec.structs.replace(batch("prt_1", name), state=BatchState.FAILED, settled_at=NOW)
+        await batches.settle(done, record(done.request_id, name))
         await Catalog(database).recipe_history("libero", project=name)
         await tenants.revoke_key(name, key.id, ANNA, NOW)
     await tenants.remove_project("alfa", ANNA, NOW)
     await calls.close()
     looked_at = [each for each in statements if TENANT_TABLE.search(each)]
-    assert len(looked_at) > 40
+    assert len(looked_at) > 90
     assert [
         each for each in looked_at if not WITH_PROJECT.search(each) and not ACROSS_PROJECTS.search(each)
     ] == []

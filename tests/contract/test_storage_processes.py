@@ -38,7 +38,7 @@ def _process(place: Place, task: str, who: int) -> None:
     async def run() -> None:
         database = Database.open(place)
         calls = Calls(database)
-        await {"commit": _commit, "reserve": _reserve, "drain": _drain}[task](calls, who, place)
+        await TASKS[task](calls, who, place)
         await calls.close()
         await database.close()
 

@@ -199,7 +199,8 @@ async def test_a_crash_frees_the_key_within_fifteen_seconds(gateway: Gateway) ->
     tenant, _ = await gateway.tenant_of_its_own()
     gateway.fakes.claude.script(hang())
     lost = asyncio.ensure_future(gateway.ask(tenant, key="k"))
-    await until(lambda: gateway.fakes.claude.seen, 5)
+    await until(lambda: gateway.fakes.claude.seen or lost.done(), 10)
+    assert not lost.done(), lost.result().text
     died = time.monotonic()
     await asyncio.to_thread(gateway.kill)
     with pytest.raises(httpx.TransportError):

@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.providers import failures
 from gateway.providers.asking import ask
+from gateway.providers.claude.batches import ClaudeBatches
 from gateway.providers.claude.blocks import document_names
 from gateway.providers.claude.events import ClaudeReader
 from gateway.providers.claude.request import MessageRequest, message_request
@@ -29,7 +30,7 @@ _PATH = "/v1/messages"
 _encode = msgspec.json.Encoder().encode
 
 
-class Claude:
+class Claude(ClaudeBatches):
     """Anthropic's models.
 
     Args:

@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.providers import failures
 from gateway.providers.asking import ask
+from gateway.providers.openai.batches import OpenAIBatches
 from gateway.providers.openai.events import OpenAIReader
 from gateway.providers.openai.request import chat_request
 from gateway.providers.shapes import form_of
@@ -26,7 +27,7 @@ _PATH = "/chat/completions"
 _encode = msgspec.json.Encoder().encode
 
 
-class OpenAI:
+class OpenAI(OpenAIBatches):
     """OpenAI's models, or those of a server that speaks like it.
 
     Args:

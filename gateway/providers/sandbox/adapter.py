@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from contextlib import aclosing
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from gateway.domain.events import Finished, Metered, Piece, Searched, Searching, Stop
 from gateway.domain.sandbox import triggers
@@ -18,10 +21,13 @@ from gateway.providers.sandbox.answers import (
     shaped_text,
     usage_of,
 )
+from gateway.providers.sandbox.batches import REJECTED, SandboxBatches, AWAY
 from gateway.providers.sandbox.extras import searches_of
 from gateway.providers.sandbox.quotes import Quotes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gateway.domain.calls import ModelCall
     from gateway.domain.catalog import Target
     from gateway.domain.completion import Citation
@@ -29,20 +35,25 @@ if TYPE_CHECKING:
     from gateway.domain.sandbox import Triggers
 
 REFUSED = "richiesta_rifiutata"
-REJECTED = "errore_ai"
-AWAY = "ai_non_disponibile"
 TRUNCATED = "troncata"
 _GIVE_UP_SECONDS = 3_600.0
 """A wait so long that nobody waits: the caller gets the error at once."""
 _MOST_COUNTED_REQUESTS = 1_000
 
 
-class Sandbox:
-    """Answers without a model."""
+class Sandbox(SandboxBatches):
+    """Answers without a model.
+
+    Args:
+        folder: Where deferred work waits, made when needed, shared by the processes of a machine; without one none
+            is taken.
+
+    """
 
     name = "prova"
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder)
         self._failed: OrderedDict[str, int] = OrderedDict()
         """How many attempts of a request have failed so far; the oldest requests are forgotten."""
         self._quotes = Quotes()
@@ -63,6 +74,12 @@ class Sandbox:
         if wanted.silence:
             await asyncio.sleep(wanted.silence)
         self._fail_if_wanted(call, wanted)
+        async with aclosing(self._told(call, wanted)) as events:
+            async for event in events:
+                yield event
+
+    @override
+    async def _told(self, call: ModelCall, wanted: Triggers) -> ProviderEvents:
         usage = usage_of(call, "", wanted)
         yield Metered(usage)
         if REFUSED in wanted.codes:
@@ -74,7 +91,10 @@ class Sandbox:
             yield Searched(search.id)
         if searches:
             yield Metered(usage_of(call, "", wanted, len(searches)))
-        citations = (*await self._quotes.of(call), *(search.found for search in searches))
+        citations: tuple[Citation, ...] = (
+            *await self._quotes.of(call),
+            *(search.found for search in searches),
+        )
         pieces, stop = _answer(call, wanted, citations)
         text = "".join(pieces)
         for number, piece in enumerate(pieces if call.watched else (text,)):

@@ -78,6 +78,7 @@ def page_texts(data: str) -> list[str]:
         stream_parsing_work_maximum_count=_MOST_OPERATIONS,
         xform_maximum_invocations_per_extraction=100,
     ):
-        reader = PdfReader(io.BytesIO(binascii.a2b_base64(data)))
+        # Strictly: whoever forgives looks through the whole file for every object that isn't where it should be.
+        reader = PdfReader(io.BytesIO(binascii.a2b_base64(data)), strict=True)
         pages = reader.pages[:MOST_PAGES]
         return [page.extract_text(visitor_operand_before=hurry) for page in pages]

@@ -2,14 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
-from gateway.domain.calls import ModelCall
+from gateway.domain.calls import ModelCall, Search
 from gateway.domain.catalog import Reasoning, Target
-from gateway.domain.completion import Shape, Turn
-from gateway.domain.events import Finished, Metered, Piece, ProviderEvent, Stop
+from gateway.domain.completion import Citation, Part, Pdf, Shape, Turn
+from gateway.domain.events import Finished, Metered, Piece, ProviderEvent, Searched, Searching, Stop
 from gateway.domain.usage import Usage
 from gateway.ports import Provider, ProviderError, Trouble
 from gateway.providers.claude import Claude
@@ -31,12 +32,21 @@ def call_of(
     before: tuple[Turn, ...] = (),
     answer_tokens: int = 2_000,
     request_id: str = "req_1",
+    attachments: tuple[Part, ...] = (),
+    cited: bool | None = None,
+    search: Search | None = None,
 ) -> ModelCall:
     return ModelCall(
         request_id=request_id,
         instructions=instructions,
         parameters=parameters,
         turns=(*before, Turn("user", content)),
+        attachments=attachments,
+        # As the chain says it, unless a test says otherwise.
+        cited=any(isinstance(part, Pdf) for part in attachments) and shape is None
+        if cited is None
+        else cited,
+        search=search,
         answer_tokens=answer_tokens,
         shape=shape,
         watched=watched,
@@ -73,6 +83,15 @@ class Outcome(msgspec.Struct):
         return counts[-1] if counts else Usage()
 
     @property
+    def citations(self) -> tuple[Citation, ...]:
+        last = self.events[-1] if self.events else None
+        return last.citations if isinstance(last, Finished) else ()
+
+    @property
+    def searches(self) -> list[Searching | Searched]:
+        return [event for event in self.events if isinstance(event, Searching | Searched)]
+
+    @property
     def trouble(self) -> Trouble | None:
         return self.error.trouble if self.error else None
 
@@ -90,8 +109,13 @@ async def outcome_of(provider: Provider, call: ModelCall, target: Target) -> Out
 
 
 def check_order(outcome: Outcome) -> None:
-    """What the port promises of any sequence: no empty piece, one end, nothing after it."""
+    """What the port promises of any sequence: no empty piece, one end, nothing after it, counts that only grow."""
     assert all(outcome.pieces)
+    counts = [event.usage for event in outcome.events if isinstance(event, Metered | Finished)]
+    for before, after in pairwise(counts):
+        assert before.output_tokens <= after.output_tokens
+        assert before.total_input <= after.total_input
+        assert before.searches <= after.searches
     ends = [isinstance(event, Finished) for event in outcome.events]
     if outcome.error is None:
         assert ends.count(True) == 1

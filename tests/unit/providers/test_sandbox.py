@@ -46,6 +46,8 @@ async def ask(
         ("[[prova:taglio:0]]", Triggers(cut_after=0)),
         ("[[prova:tentativi:2]]", Triggers(failing_attempts=2)),
         ("[[prova:usa:10:20]]", Triggers(tokens=(10, 20))),
+        ("[[prova:ricerca:2]]", Triggers(searches=2)),
+        ("[[prova:ricerca:999]]", Triggers(searches=100)),
         ("[[prova:usa:10]] [[prova:lento:1:2]] [[prova:lento:x]] [[prova:lento:1.2.3]]", Triggers()),
         ("[[prova:lento:1]] [[prova:lento:2]]", Triggers(silence=2.0)),
         ("[[prova:]] [[prova: errore_ai]] [prova:errore_ai] [[PROVA:errore_ai]]", Triggers()),

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.domain.batches import Batch
 from gateway.domain.calls import Attempt, CallRecord, Outcome
+from gateway.domain.catalog import Reasoning, Target
 from gateway.domain.tenants import Operator, Project
 from gateway.domain.usage import Usage
 from gateway.storage.calls import LedgerEntry
@@ -102,3 +104,20 @@ def pair(
         at=at,
         replaces=replaces,
     )
+
+
+def batch(number: str = "prt_a1b2c3d4e5f6", name: str = "alfa", **fields: object) -> Batch:
+    usual: dict[str, object] = {
+        "request_id": f"r-{name}-{number}",
+        "key_id": 7,
+        "day": TODAY,
+        "created_at": NOW,
+        "recipe": "riassumi",
+        "recipe_version": 2,
+        "target": Target("openai", "gpt-5.5", "Pepper 6 · OpenAI", Reasoning.LOW, "pepper:Pepper 6 · OpenAI"),
+        "total": 3,
+        "single": False,
+        "reserved": 100,
+        "sent_at": NOW,
+    }
+    return Batch(number=number, project=name, **usual | fields)  # type: ignore[arg-type]
