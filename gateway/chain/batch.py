@@ -42,6 +42,7 @@ from gateway.domain.errors import (
     PROVIDER_ERROR,
     PROVIDER_UNAVAILABLE,
     TOO_MANY_BATCHES,
+    UNAUTHORIZED,
     UNKNOWN_BATCH,
     Failure,
     StoreAwayError,
@@ -51,7 +52,8 @@ from gateway.domain.money import dollars
 from gateway.domain.tenants import Scope
 from gateway.domain.usage import Price, Usage
 from gateway.ports import BatchProvider, Gate, ProviderError, Settlement
-from gateway.storage.batches import Batches, NoRoom, TooManyOpen
+from gateway.storage.batches import Batches, NoRoom, Opened, TooManyOpen
+from gateway.storage.refusals import UnknownError
 
 HALF = Decimal("0.5")
 KEPT = timedelta(days=30)
@@ -61,6 +63,7 @@ POLL_SECONDS = 20
 RETRY_AFTER = 20
 OVERLOADED_STATUSES = frozenset({429, 529})
 MARK_SECONDS = 5.0
+REOPEN_SECONDS = 0.3
 NUMBER_BYTES = 6
 
 log = logging.getLogger(__name__)
@@ -143,10 +146,13 @@ class Deferred:
         """Write the row and its reservation; then the gate counts the reservation as spent."""
         cap = scope.project.daily_budget
         try:
-            opened = await self._batches.open(batch, cap, MAX_OPEN_BATCHES)
+            opened = await self._open_surely(batch, cap)
         except StoreAwayError:
             await self._leases.release(admission.lease)
             raise
+        except UnknownError:  # disabled or removed meanwhile
+            await self._leases.release(admission.lease)
+            raise Failure(UNAUTHORIZED) from None
         if isinstance(opened, TooManyOpen):
             await self._leases.release(admission.lease)
             raise Failure(TOO_MANY_BATCHES)
@@ -163,6 +169,25 @@ class Deferred:
         )
         await self._leases.settle(admission.lease, settlement)
 
+    async def _open_surely(self, batch: Batch, cap: int | None) -> Opened | TooManyOpen | NoRoom:
+        """Open it; after a lost answer ask again, and if that fails leave nothing behind."""
+        try:
+            return await self._batches.open(batch, cap, MAX_OPEN_BATCHES)
+        except StoreAwayError:
+            await asyncio.sleep(REOPEN_SECONDS)
+        try:
+            return await self._batches.open(batch, cap, MAX_OPEN_BATCHES)
+        except StoreAwayError:
+            await self._cancel(batch)
+            raise
+
+    async def _cancel(self, batch: Batch) -> None:
+        try:
+            await self._batches.cancel(batch.project, batch.number)
+        except StoreAwayError as error:
+            log.warning("a batch could not be cancelled: %s", error, extra={"request": batch.request_id})
+        await self._forget_total(batch)
+
     async def _send(self, batch: Batch, plans: tuple[Plan, ...]) -> Batch:
         """Hand it in. Only what was clearly refused is tried again; what is ambiguous stays and is found later."""
         provider = self._providers[batch.target.provider]
@@ -176,8 +201,7 @@ class Deferred:
                     return batch
                 pause = _pause(number, error)
                 if pause is None:
-                    await self._batches.cancel(batch.project, batch.number)
-                    await self._forget_total(batch)
+                    await self._cancel(batch)
                     raise _refusal(error, attached=bool(calls[0].attachments)) from error
                 await asyncio.sleep(pause)
             else:
@@ -221,9 +245,9 @@ class Deferred:
     async def _find(self, provider: BatchProvider, batch: Batch) -> str | None:
         held = await self._batches.held_ids(batch.target.provider)
         found = await provider.find(batch.number, batch.sent_at or batch.created_at, batch.total, held)
-        if found is not None:
-            await self._batches.sent(batch.project, batch.number, found)
-        return found
+        if found is None or await self._batches.sent(batch.project, batch.number, found):
+            return found
+        return None  # it is another row's
 
     async def _end(self, batch: Batch, outcomes: Mapping[int, ItemOutcome], otherwise: ItemTrouble) -> bool:
         """Write the outcomes in the order of the texts, and what they cost."""
@@ -303,6 +327,7 @@ def _record(batch: Batch, outcome: Outcome, cost: int, price: Price | None) -> C
         usage=usage,
         cost=cost,
         attempts=(attempt,),
+        batch=batch.number,
     )
 
 

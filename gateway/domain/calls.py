@@ -93,6 +93,7 @@ class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
         cost: Micro-dollars over all attempts.
         key_id, by: Which key, or which front door or operator, asked.
         provider_ms: Time spent waiting for providers.
+        batch: Number of the deferred work this row pays, at half the price; None for a call.
 
     """
 
@@ -116,3 +117,4 @@ class CallRecord(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool = False
     duration_ms: int = 0
     provider_ms: int = 0
+    batch: str | None = None

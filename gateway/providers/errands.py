@@ -27,6 +27,7 @@ from gateway.providers.transport import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
     from gateway.ports import ProviderError
     from gateway.providers.transport import Outgoing
 

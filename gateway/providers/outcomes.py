@@ -10,7 +10,7 @@ from gateway.domain.events import Finished, Piece, Stop
 from gateway.ports import ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from gateway.domain.events import ProviderEvent
     from gateway.providers.asking import Reader
@@ -60,9 +60,14 @@ def outcome_of(reader: Reader, read: Callable[[], Iterable[ProviderEvent]]) -> I
     except ProviderError as error:
         log.warning("an answer of a batch can't be passed on: %s", error.reason)
         return ItemFailure(ItemTrouble.ERRORED, reader.usage)
-    end = events[-1]
+    return folded(events) or ItemFailure(ItemTrouble.ERRORED, reader.usage)
+
+
+def folded(events: Sequence[ProviderEvent]) -> ItemOutcome | None:
+    """Put the pieces of one answer together; None without an end."""
+    end = events[-1] if events else None
     if not isinstance(end, Finished):
-        return ItemFailure(ItemTrouble.ERRORED, reader.usage)
+        return None
     if end.stop is Stop.REFUSED:
         return ItemFailure(ItemTrouble.REFUSED, end.usage)
     text = "".join(event.text for event in events if isinstance(event, Piece))

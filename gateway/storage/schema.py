@@ -193,6 +193,7 @@ calls = _table(
     Column("truncated", Boolean, nullable=False),
     Column("duration_ms", Integer, nullable=False),
     Column("provider_ms", Integer, nullable=False),
+    Column("batch", String(32)),
     Index(None, "project", "day", "started_at"),
     Index(None, "day"),
 )

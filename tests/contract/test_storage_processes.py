@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import func, select
 
+from gateway.domain.batches import BatchState
 from gateway.storage import schema
+from gateway.storage.batches import Batches
 from gateway.storage.calls import Calls
 from gateway.storage.database import Database
 from gateway.storage.reservations import Reservation, Reserved
 from gateway.storage.spool import Spool
-from tests.unit.storage.stores import KINDS, TODAY, Place, entry, opened, place_of
+from gateway.storage.tenants import Tenants
+from tests.unit.storage.stores import (
+    ANNA,
+    KINDS,
+    NOW,
+    TODAY,
+    Place,
+    batch,
+    entry,
+    opened,
+    place_of,
+    project,
+    record,
+)
 
 PROCESSES = 3
 
@@ -68,6 +85,26 @@ async def _drain(calls: Calls, _who: int, place: Place) -> None:
         await asyncio.sleep(0.01)
 
 
+async def _open(_calls: Calls, who: int, place: Place) -> None:
+    database = Database.open(place)
+    batches = Batches(database)
+    many = [batch(f"prt_{who}_{number}", reserved=10) for number in range(10)]
+    await asyncio.gather(*(batches.open(each, 155, 20) for each in many))
+    await database.close()
+
+
+async def _settle(_calls: Calls, _who: int, place: Place) -> None:
+    database = Database.open(place)
+    batches = Batches(database)
+    for running in await batches.unsettled_before(NOW + timedelta(days=1)):
+        ended = msgspec.structs.replace(running, state=BatchState.FAILED, settled_at=NOW)
+        await batches.settle(ended, record(running.request_id, cost=3))
+    await database.close()
+
+
+TASKS = {"commit": _commit, "reserve": _reserve, "drain": _drain, "open": _open, "settle": _settle}
+
+
 async def test_commits_to_the_same_day(place: Place) -> None:
     async with opened(place) as database:
         await _run(place, "commit")
@@ -95,3 +132,16 @@ async def test_a_spool_is_imported_once(place: Place) -> None:
             await Spool(place.data).append([entry(f"{number}-{each}", cost=1) for each in range(100)])
         await _run(place, "drain")
         assert await Calls(database).spent("alfa", TODAY) == 500
+
+
+async def test_batches_against_one_cap_and_paid_once(place: Place) -> None:
+    async with opened(place) as database:
+        await Tenants(database).add_project(project(), ANNA)
+        await _run(place, "open")
+        assert await Calls(database).spent("alfa", TODAY) == 150
+        assert await Batches(database).count_open("alfa") == 15
+        await _run(place, "settle")
+        assert await Calls(database).spent("alfa", TODAY) == 45
+        async with database.connect() as connection:
+            assert await connection.scalar(select(schema.spending.c.batches)) == 0
+            assert await connection.scalar(select(func.count()).select_from(schema.calls)) == 15

@@ -1,7 +1,9 @@
 """Real HTTP servers that play the providers: as strict as the real ones, and as unreliable as a test wants."""
 
 from tests.fakes.behaviours import Answer, Behaviour, Found
+from tests.fakes.claude_batches import CLAUDE_BATCHES
 from tests.fakes.claude_server import ClaudeServer
+from tests.fakes.openai_batches import OPENAI_BATCHES, OPENAI_FILES
 from tests.fakes.openai_server import EMBEDDINGS, OpenAIServer
 from tests.fakes.script import (
     SAMPLE,
@@ -36,7 +38,10 @@ from tests.fakes.server import FakeServer, until
 from tests.fakes.shapes import shape_instance
 
 __all__ = [
+    "CLAUDE_BATCHES",
     "EMBEDDINGS",
+    "OPENAI_BATCHES",
+    "OPENAI_FILES",
     "SAMPLE",
     "Answer",
     "Behaviour",

@@ -1,11 +1,13 @@
-"""A fake of the Anthropic API: `POST /v1/messages`, checked as strictly as the real one."""
+"""A fake of the Anthropic API: `POST /v1/messages` and its batches, checked as strictly as the real one."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from typing_extensions import override
 
 from tests.fakes.behaviours import Answer, Json
+from tests.fakes.claude_batches import ClaudeBatches
 from tests.fakes.claude_events import events_of, message_of
 from tests.fakes.claude_models import ClaudeModel, known_models
 from tests.fakes.claude_rules import check_message
@@ -108,9 +110,15 @@ class ClaudeServer(FakeServer):
     def __init__(self, *, key: str = "test-claude-key", port: int = 0) -> None:
         self.models = known_models()
         """The models that exist; a test may add names."""
-        super().__init__(
-            ClaudeDialect(), [("POST", "/v1/messages", Messages(self.models))], key=key, port=port
-        )
+        messages = Messages(self.models)
+        self.batches = ClaudeBatches(self.models, lambda: self.root, messages.dress)
+        routes: list[Any] = [("POST", "/v1/messages", messages), *self.batches.routes]
+        super().__init__(ClaudeDialect(), routes, key=key, port=port)
+
+    @override
+    def reset(self) -> None:
+        super().reset()
+        self.batches.reset()
 
 
 def _forced_tool(body: Any) -> tuple[str, Json] | None:

@@ -1,4 +1,4 @@
-"""A fake of the OpenAI API: chat completions and embeddings, checked as strictly as the real one."""
+"""A fake of the OpenAI API: chat completions, embeddings and batches, checked as strictly as the real one."""
 
 from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing_extensions import override
 from tests.fakes.behaviours import Answer, Json
 from tests.fakes.endpoint import Frame
 from tests.fakes.json_body import decode_json
+from tests.fakes.openai_batches import OpenAIBatches
 from tests.fakes.openai_embeddings import Embeddings
 from tests.fakes.openai_events import chunks_of, completion_of
 from tests.fakes.openai_models import known_models
@@ -92,11 +93,19 @@ class OpenAIServer(FakeServer):
         self.models = known_models()
         """The models that exist; a test may add names."""
         self._embeddings = Embeddings(self.models)
+        chat = ChatCompletions(self.models)
+        self.batches = OpenAIBatches(self.models, chat.dress)
         routes: list[Any] = [
-            ("POST", "/v1/chat/completions", ChatCompletions(self.models)),
+            ("POST", "/v1/chat/completions", chat),
             ("POST", EMBEDDINGS, self._embeddings),
+            *self.batches.routes,
         ]
         super().__init__(OpenAIDialect(), routes, key=key, port=port)
+
+    @override
+    def reset(self) -> None:
+        super().reset()
+        self.batches.reset()
 
     @property
     @override

@@ -58,7 +58,10 @@ class FakeServer:
         return self.root
 
     def script(self, *behaviours: Scripted, on: str | None = None) -> None:
-        """Queues behaviours for the next accepted requests, in order; `on` is a path other than the main one."""
+        """Queues behaviours for the next accepted requests, in order.
+
+        `on` is a path other than the main one, with its method where several share the path: "GET /v1/batches".
+        """
         endpoint = self._endpoint(on)
         with self._lock:
             self._queues[id(endpoint)].extend(behaviours)
@@ -270,8 +273,9 @@ class FakeServer:
     def _endpoint(self, path: str | None) -> Endpoint:
         if path is None:
             return self._main
-        for _, pattern, endpoint in self._routes:
-            if pattern.fullmatch(path):
+        wanted, _, place = path.rpartition(" ")
+        for method, pattern, endpoint in self._routes:
+            if wanted in ("", method) and pattern.fullmatch(place):
                 return endpoint
         raise KeyError(path)
 

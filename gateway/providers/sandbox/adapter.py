@@ -21,7 +21,7 @@ from gateway.providers.sandbox.answers import (
     shaped_text,
     usage_of,
 )
-from gateway.providers.sandbox.batches import REJECTED, SandboxBatches, AWAY
+from gateway.providers.sandbox.batches import SandboxBatches
 from gateway.providers.sandbox.extras import searches_of
 from gateway.providers.sandbox.quotes import Quotes
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from gateway.domain.sandbox import Triggers
 
 REFUSED = "richiesta_rifiutata"
+REJECTED = "errore_ai"
+AWAY = "ai_non_disponibile"
 TRUNCATED = "troncata"
 _GIVE_UP_SECONDS = 3_600.0
 """A wait so long that nobody waits: the caller gets the error at once."""
@@ -106,6 +108,7 @@ class Sandbox(SandboxBatches):
             raise ProviderError(Trouble.UNREACHABLE, "cut, as the text wants")
         yield Finished(stop, usage_of(call, text, wanted, len(searches)), citations)
 
+    @override
     def _fail_if_wanted(self, call: ModelCall, wanted: Triggers) -> None:
         if AWAY in wanted.codes:
             raise ProviderError(

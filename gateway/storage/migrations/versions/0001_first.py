@@ -209,6 +209,7 @@ def _tenant_data() -> None:
         _must("truncated", sa.Boolean()),
         _must("duration_ms", sa.Integer()),
         _must("provider_ms", sa.Integer()),
+        _may("batch", sa.String(32)),
         _key("calls", "request_id"),
         _index("calls", "project", "day", "started_at"),
         _index("calls", "day"),
