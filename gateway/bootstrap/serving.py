@@ -53,7 +53,7 @@ def build(settings: Settings) -> Core:
     transport = Transport()
     claude = Claude(transport, settings.anthropic_key, settings.anthropic_url)
     openai = OpenAI(transport, settings.openai_key, settings.openai_url)
-    sandbox = Sandbox()
+    sandbox = Sandbox(settings.data / "prova")
     providers: dict[str, Provider] = {one.name: one for one in (claude, openai, sandbox)}
     judge = BudgetJudge(stores.nodes)
 
@@ -65,7 +65,7 @@ def build(settings: Settings) -> Core:
         return None
 
     current = Current(stores.database, stores.recipes, objection)
-    ledger = Ledger(stores.calls, Spool(settings.data))
+    ledger = Ledger(stores.calls, Spool(settings.data), current.lost)
     leases = Leases(gate, stores.calls, judge)
     authenticator = Authenticator(stores.secret, current, stores.tenants, stores.now)
     memory = Memory(stores.conversations)

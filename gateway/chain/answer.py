@@ -83,7 +83,7 @@ class Chain:
         must be iterated or closed: closing them early is how a caller who leaves is told to the provider.
         """
         began = time.monotonic()
-        snapshot = self._current.snapshot
+        snapshot = await self._current.snapshot_for(scope.project)
         earlier: KeptAnswer | CutCall | None = None
         if request.idempotency_key is not None:
             claim = Claim(request.idempotency_key, request.fingerprint)
@@ -115,7 +115,7 @@ class Chain:
         self._rate.take(scope.project.name)
         day = self._now().astimezone(self._zone).date()
         spent = await self._calls.spent(scope.project.name, day)
-        return capabilities_of(self._current.snapshot, scope, spent)
+        return capabilities_of(await self._current.snapshot_for(scope.project), scope, spent)
 
     async def _told(self, snapshot: Snapshot, plan: Plan, admission: Admission, began: float) -> Events:
         providing = Providing(self._providers, self.circuits, snapshot.price, prepare(plan), plan.targets)

@@ -102,7 +102,9 @@ class Deferred:
 
         """
         self._current.require_database()
-        plans = await self._planner.plan_batch(scope, request, self._current.snapshot, self._now())
+        plans = await self._planner.plan_batch(
+            scope, request, await self._current.snapshot_for(scope.project), self._now()
+        )
         amount = sum(plan.worst_case for plan in plans)
         whole = msgspec.structs.replace(plans[0], worst_case=amount)
         admission = await self._admitting.admit(whole, leaves_record=False)
@@ -303,7 +305,7 @@ def _batch(whole: Plan, plans: tuple[Plan, ...], amount: int) -> Batch:
 
 
 def _record(batch: Batch, outcome: Outcome, cost: int, price: Price | None) -> CallRecord:
-    usage = sum((one.usage for one in batch.outcomes), Usage())
+    usage = sum((one.usage for one in batch.outcomes if _paid(one)), Usage())
     attempt = Attempt(
         provider=batch.target.provider,
         model=batch.target.model,
@@ -333,8 +335,11 @@ def _record(batch: Batch, outcome: Outcome, cost: int, price: Price | None) -> C
 
 def _cost(price: Price | None, outcome: ItemOutcome) -> int:
     """An answer costs half; so does a refusal, which the provider bills; nothing else costs anything."""
-    paid = isinstance(outcome, ItemAnswer) or outcome.trouble is ItemTrouble.REFUSED
-    return price.cost_of(outcome.usage, share=HALF) if price and paid else 0
+    return price.cost_of(outcome.usage, share=HALF) if price and _paid(outcome) else 0
+
+
+def _paid(outcome: ItemOutcome) -> bool:
+    return isinstance(outcome, ItemAnswer) or outcome.trouble is ItemTrouble.REFUSED
 
 
 def _state(outcomes: tuple[ItemOutcome, ...]) -> BatchState:
@@ -352,7 +357,7 @@ def _accepted_nothing(error: ProviderError) -> bool:
 
 def _pause(number: int, error: ProviderError) -> float | None:
     """Seconds before it is handed in again; None when that is futile."""
-    again = not error.sent or error.status in OVERLOADED_STATUSES
+    again = error.trouble.repeatable and (not error.sent or error.status in OVERLOADED_STATUSES)
     if not again or number >= len(BACKOFF_SECONDS) or (error.retry_after or 0) > LONGEST_RETRY_AFTER_SECONDS:
         return None
     jittered = BACKOFF_SECONDS[number] * random.uniform(0.75, 1.25)  # noqa: S311 - jitter, not a secret
@@ -362,6 +367,6 @@ def _pause(number: int, error: ProviderError) -> float | None:
 def _refusal(error: ProviderError, *, attached: bool) -> Failure:
     if error.status == BAD_REQUEST and attached:
         return Failure(INVALID_DOCUMENT, reason=error.reason)
-    if not error.sent or error.status in OVERLOADED_STATUSES:
+    if error.trouble.repeatable and (not error.sent or error.status in OVERLOADED_STATUSES):
         return Failure(PROVIDER_UNAVAILABLE, retry_after=RETRY_AFTER, reason=error.reason)
     return Failure(PROVIDER_ERROR, reason=error.reason)

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.catalog import Recipe
 from gateway.domain.errors import StoreAwayError
+from gateway.domain.tenants import Project
 from gateway.storage.configuration import Installation, read_configuration, read_revision
 from gateway.storage.database import Database
 
@@ -52,6 +53,16 @@ class Current:
         """
         if not self.healthy:
             raise StoreAwayError("the database does not answer")
+
+    def lost(self) -> None:
+        """The database did not answer somebody else: new work is refused until it answers again."""
+        self.healthy = False
+
+    async def snapshot_for(self, project: Project) -> Snapshot:
+        """The newest snapshot; read anew if the project talks to a brain that it doesn't know yet."""
+        if project.brain is not None and project.brain not in self.snapshot.brains:
+            await self.refresh()
+        return self.snapshot
 
     async def refresh(self) -> Installation | None:
         """Look whether something changed; None while the database is away. Called every second."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 import msgspec
@@ -37,7 +37,9 @@ class Durability(Enum):
 class Ledger:
     """Writes rows in the order they come, as many at once as have come together."""
 
-    def __init__(self, calls: Calls, spool: Spool) -> None:
+    def __init__(self, calls: Calls, spool: Spool, lost: Callable[[], None]) -> None:
+        """Begin with nothing waiting; `lost` is told when the database did not take rows for too long."""
+        self._lost = lost
         self._calls = calls
         self._spool = spool
         self._waiting: list[_Waiting] = []
@@ -115,6 +117,7 @@ class Ledger:
                 if time.monotonic() - oldest >= TRY_SECONDS:
                     log.warning("the ledger goes to the spool: %s", error or "the database hangs")
                     self._away = True
+                    self._lost()
                 else:
                     await asyncio.sleep(PAUSE_SECONDS)
             else:

@@ -45,7 +45,7 @@ class ItemTrouble(StrEnum):
 
 
 class ItemFailure(msgspec.Struct, frozen=True, tag="failure"):
-    """One text that was not answered. Only a refusal has a usage."""
+    """One text that was not answered. What it consumed is paid only if it was refused."""
 
     trouble: ItemTrouble
     usage: Usage = Usage()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.domain.batches import ItemAnswer, ItemFailure, ItemOutcome, ItemTrouble
 from gateway.domain.events import Finished, Piece, Stop
 from gateway.ports import ProviderError
+from gateway.providers import failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,12 +41,24 @@ class Outcomes:
     def __init__(self, number: str, total: int) -> None:
         self._positions = {custom_id(number, position): position for position in range(total)}
         self.told: dict[int, ItemOutcome] = {}
+        self._names: set[str] = set()
 
     def add(self, name: str, outcome: Callable[[], ItemOutcome]) -> None:
         """Take one result; one of a text that is not ours says nothing."""
+        self._names.add(name)
         position = self._positions.get(name)
         if position is not None and position not in self.told:
             self.told[position] = outcome()
+
+    def require(self, results: int) -> None:
+        """Check that as many results came as the provider says there are.
+
+        Raises:
+            ProviderError: They did not: some would be lost for ever if these were settled.
+
+        """
+        if len(self._names) < results:
+            raise failures.faulty(f"{len(self._names)} results of a batch instead of {results}")
 
     def rest(self, trouble: ItemTrouble) -> None:
         """Say what came of all texts without a result."""

@@ -13,7 +13,7 @@ from gateway.chain import admit, ledger, memory, provide, rate
 from gateway.domain import limits
 from gateway.domain.errors import CONTRACT_FAULTS
 from gateway.domain.sandbox import triggers
-from gateway.providers.sandbox import adapter
+from gateway.providers.sandbox import adapter, batches
 from gateway.recipe_files import LIST_LIMITS, NO_CACHE
 from gateway.routes import exchange, responses
 from gateway.storage.first_start import BRAINS
@@ -84,13 +84,14 @@ def _trigger_words() -> set[str]:
 
 
 def test_every_word_of_the_sandbox_is_listed() -> None:
-    """The words with numbers stand in the grammar; the one that is neither a code nor numbered, in the provider."""
+    """The words with numbers stand in the grammar; those that are neither codes nor numbered, in the provider."""
     grammar = set(
         re.findall(r'numbered\.get\("([a-z_]+)"\)', (GATEWAY / "domain" / "sandbox.py").read_text())
     )
     behaviours = {word.removeprefix("[[prova:").removesuffix("]]").split(":")[0] for word in _trigger_words()}
     codes = {fault.code for fault in CONTRACT_FAULTS}
-    assert behaviours == grammar | {adapter.TRUNCATED} | codes
+    plain = {adapter.TRUNCATED, batches.EXPIRES, batches.FAILS}
+    assert behaviours == grammar | plain | codes
 
 
 def test_every_listed_word_is_understood() -> None:

@@ -48,7 +48,7 @@ class Shelf:
 
     `delay` passes before a batch ends; `shuffled` results come in another order, `doubled` ones twice (the second time
     as an error), `strange` ones with an id that nobody sent in front. Each item's fate is in `fates` by its position,
-    else the first `done` succeed and the others expire; `answers` are what the model says, by position.
+    else the first `done` succeed and the others expire; of those `omitted` nothing is told. `answers` are what the model says, by position.
     """
 
     def __init__(self) -> None:
@@ -60,6 +60,7 @@ class Shelf:
         self.shuffled = self.doubled = self.strange = False
         self.done: int | None = None
         self.fates: dict[int, Fate] = {}
+        self.omitted: set[int] = set()
         self.answers: dict[int, Answer | Part] = {}
         self.created = 0
         """How many batches were accepted, the ones whose reply was lost included."""
@@ -89,7 +90,7 @@ class Shelf:
         self._forgotten.add(name)
 
     def newest_first(self) -> list[Batch]:
-        return sorted(reversed(self.held.values()), key=lambda batch: batch.created_at, reverse=True)
+        return sorted(self.held.values(), key=lambda batch: batch.created_at, reverse=True)
 
     def get(self, name: str) -> Batch | Reply:
         """The batch, or the reply that there is none; one that never was is the client's fault."""
@@ -107,7 +108,8 @@ class Shelf:
         return "succeeded" if self.done is None or position < self.done else "expired"
 
     def counts(self, batch: Batch) -> dict[Fate, int]:
-        fates = [self.fate(batch, position) for position in range(len(batch.items))]
+        positions = set(range(len(batch.items))) - self.omitted
+        fates = [self.fate(batch, position) for position in positions]
         return {fate: fates.count(fate) for fate in ("succeeded", "errored", "expired", "canceled")}
 
     def answer(self, position: int) -> Answer:
@@ -119,7 +121,7 @@ class Shelf:
 
     def lines(self, batch: Batch, line: Callable[[Item, int, Fate], Json | None]) -> bytes:
         """The results, one a line; `line` makes one, or None where a text is not told of."""
-        entries = list(enumerate(batch.items))
+        entries = [entry for entry in enumerate(batch.items) if entry[0] not in self.omitted]
         if self.shuffled:
             random.Random(len(entries)).shuffle(entries)
             if len(entries) > 1 and entries[0][0] == 0:

@@ -147,7 +147,7 @@ class ClaudeBatches(Shelf):
 
     def _json(self, batch: Batch) -> Json:
         ended = batch.ended
-        counts: dict[str, int] = {"processing": 0, **self.counts(batch)}
+        counts: dict[str, int] = {"processing": 0} | {str(fate): n for fate, n in self.counts(batch).items()}
         if not ended:
             counts = dict.fromkeys(counts, 0) | {"processing": len(batch.items)}
         running = "canceling" if batch.cancelled_at is not None else "in_progress"

@@ -19,8 +19,8 @@ def parts_of(seen: Seen) -> dict[str, FormPart]:
     boundary = _BOUNDARY.match(seen.headers.get("content-type", ""))
     if boundary is None:
         raise RefusalError(400, "expected content-type multipart/form-data with a boundary")
-    first, *parts, last = (b"\r\n" + seen.raw).split(b"\r\n--" + boundary[1].encode())
-    if first or last.strip() != b"--":
+    first, *parts = (b"\r\n" + seen.raw).split(b"\r\n--" + boundary[1].encode())
+    if first or not parts or parts.pop().strip() != b"--":
         raise RefusalError(400, "the form does not begin and end with its boundary")
     found: dict[str, FormPart] = {}
     for part in parts:

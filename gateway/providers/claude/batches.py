@@ -68,8 +68,12 @@ class _Counts(msgspec.Struct):
     expired: int = 0
 
     @property
+    def done(self) -> int:
+        return self.succeeded + self.errored + self.canceled + self.expired
+
+    @property
     def total(self) -> int:
-        return self.processing + self.succeeded + self.errored + self.canceled + self.expired
+        return self.processing + self.done
 
 
 class _Batch(msgspec.Struct):
@@ -193,6 +197,7 @@ class ClaudeBatches:
             if error.status != 404:
                 raise
             return Gone()
+        outcomes.require(batch.request_counts.done)
         return Ended(outcomes.told)
 
 

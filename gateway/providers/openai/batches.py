@@ -79,10 +79,15 @@ class _File(msgspec.Struct):
     id: str
 
 
+class _Counts(msgspec.Struct):
+    completed: int = 0
+
+
 class _Batch(msgspec.Struct):
     id: str
     status: str
     created_at: int
+    request_counts: _Counts | None = None
     output_file_id: str | None = None
     error_file_id: str | None = None
     metadata: dict[str, Any] | None = None
@@ -198,6 +203,8 @@ class OpenAIBatches:
         read = [await _read(outgoing, name, outcomes, form) for name in batch.files]
         if read and not any(read):
             return Gone()
+        if all(read) and batch.request_counts:
+            outcomes.require(batch.request_counts.completed)
         if batch.status in _REST:
             outcomes.rest(_REST[batch.status])
         return Ended(outcomes.told)
