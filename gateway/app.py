@@ -49,6 +49,7 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
             address("/api.php", "POST", partial(answers.answer, core.chain)),
             address("/pratica.php", "POST", partial(batches.collect, core.chain, core.zone)),
             address("/capacita.php", "POST", partial(capabilities.capabilities, core.chain)),
+            address("/metrics", "GET, HEAD", partial(operations.measures, core)),
             address("/stato.php", "GET, HEAD", partial(operations.state, core)),
         ],
         lifespan=[lifespan],

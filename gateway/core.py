@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from gateway import metrics
 from gateway.chain.answer import Chain
 from gateway.chain.current import Current
 from gateway.chain.ledger import Ledger
@@ -46,6 +47,7 @@ class Core(msgspec.Struct, kw_only=True):
     closers: tuple[Callable[[], Awaitable[None]], ...]
     zone: ZoneInfo
     drain_seconds: float
+    metrics_token: str | None = None
     draining: asyncio.Task[None] | None = None
     warming: tuple[asyncio.Task[None], ...] = ()
 
@@ -74,17 +76,26 @@ class Core(msgspec.Struct, kw_only=True):
 
     async def ready(self) -> bool:
         """Whether every store answers."""
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                await self.database.ping()
-                await self.gate.ping()
-        except (StoreAwayError, TimeoutError) as error:
-            log.warning("not ready: %s", error or "a store does not answer in time")
-            return False
-        return True
+        database, gate = await asyncio.gather(
+            _answers("database", self.database.ping), _answers("key-value", self.gate.ping)
+        )
+        return database and gate
 
     async def _cut_later(self) -> None:
         await asyncio.sleep(self.drain_seconds)
         while True:
             self.recording.cut()
             await asyncio.sleep(1)
+
+
+async def _answers(store: str, ping: Callable[[], Awaitable[None]]) -> bool:
+    """Whether a store answers in time; said in the log and the metrics."""
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await ping()
+    except (StoreAwayError, TimeoutError) as error:
+        log.warning("not ready: %s: %s", store, str(error) or "no answer in time")
+        metrics.store_up.labels(store).set(0)
+        return False
+    metrics.store_up.labels(store).set(1)
+    return True

@@ -145,4 +145,5 @@ def build(settings: Settings) -> Core:
         closers=(attachments.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
         zone=settings.timezone,
         drain_seconds=settings.drain_seconds,
+        metrics_token=settings.metrics_token,
     )

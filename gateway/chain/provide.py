@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
+from gateway import metrics
 from gateway.chain.circuit import Circuits
 from gateway.domain.calls import Attempt, ModelCall
 from gateway.domain.catalog import Target
@@ -166,6 +167,7 @@ class Providing:
             seconds = time.monotonic() - started
             self.waited += seconds
             self.attempts.append(self._attempt(attempt, outcome, seconds))
+            metrics.attempts.labels(attempt.target.provider, attempt.target.model, outcome).inc()
 
     def _attempt(self, running: _Running, outcome: str, seconds: float) -> Attempt:
         usage = running.consumed(cut=outcome != "ok")

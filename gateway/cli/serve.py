@@ -6,6 +6,7 @@ import asyncio
 import logging
 import logging.config
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -43,6 +44,13 @@ def serve(host: str, port: int, workers: int) -> None:
 
 
 def _run(settings: Settings, host: str, port: int, workers: int) -> None:
+    counts = settings.data / "metrics"
+    shutil.rmtree(counts, ignore_errors=True)
+    counts.mkdir()
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(
+        counts.resolve()
+    )  # its library looks for it when it is imported
+
     from granian.constants import HTTPModes, Interfaces, Loops  # noqa: PLC0415 - the other commands don't serve
     from granian.server.mp import MPServer  # noqa: PLC0415
 

@@ -31,7 +31,7 @@ LINGER_SECONDS = 30.0
 LINGER_IDLE_SECONDS = 2.0
 """How long the rest of a body that nobody wants is let in: a connection closed on it would take the reply along."""
 
-JSON = (b"content-type", b"application/json")
+JSON_TYPE = "application/json"
 
 
 class CallerLeft(Exception):  # noqa: N818 - an event, not an error
@@ -74,6 +74,7 @@ class Exchange:
     def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any, bodies: BodyBudget) -> None:
         self.method: str = scope["method"]
         self.query: bytes = scope.get("query_string", b"")
+        self.client: str | None = (scope.get("client") or (None,))[0]
         self.request_id = new_request_id()
         self.arrived = time.monotonic()
         self.status = 0
@@ -154,9 +155,12 @@ class Exchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def reply(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    async def reply(
+        self, status: int, body: bytes, *headers: tuple[bytes, bytes], kind: str = JSON_TYPE
+    ) -> None:
         """Send a whole reply; a HEAD gets the headers alone."""
-        await self.start(status, JSON, (b"content-length", str(len(body)).encode()), *headers)
+        length = str(len(body)).encode()
+        await self.start(status, (b"content-type", kind.encode()), (b"content-length", length), *headers)
         if self.method == "HEAD":
             body = b""
         if body and self._body_follows:

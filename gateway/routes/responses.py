@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from litestar import Request, Response
 
+from gateway import metrics
 from gateway.domain.errors import (
     INTERNAL_ERROR,
     METHOD_NOT_ALLOWED,
@@ -61,6 +62,9 @@ async def answered(exchange: Exchange, *, route: str, allow: str, handle: Handle
             log.exception("internal fault", extra={"request": exchange.request_id, "route": route})
             await _fail(exchange, internal_failure(exchange.request_id), allow)
         finally:
+            seconds = time.monotonic() - exchange.arrived
+            metrics.requests.labels(route, exchange.status).inc()
+            metrics.request_seconds.labels(route).observe(seconds)
             access.info(
                 "%s %s %d",
                 exchange.method,
@@ -70,7 +74,7 @@ async def answered(exchange: Exchange, *, route: str, allow: str, handle: Handle
                     "request": exchange.request_id,
                     "route": route,
                     "status": exchange.status,
-                    "ms": round((time.monotonic() - exchange.arrived) * 1000),
+                    "ms": round(seconds * 1000),
                 },
             )
 
@@ -85,6 +89,7 @@ def _away(error: StoreAwayError) -> Failure:
 
 
 async def _fail(exchange: Exchange, failure: Failure, allow: str) -> None:
+    metrics.failures.labels(failure.fault.code).inc()
     if failure.reason:
         log.warning("%s", failure.reason, extra={"request": exchange.request_id, "code": failure.fault.code})
     if exchange.status:
@@ -179,6 +184,7 @@ class _Telling:
                 self._frames.append(frame_of(event))
                 self._news.set()
         except Failure as failure:
+            metrics.failures.labels(failure.fault.code).inc()
             if failure.reason:
                 log.warning(
                     "%s",

@@ -21,6 +21,7 @@ ROOMS = [
     "keyvalue/__init__",
     "keyvalue/redis",
     "logs",
+    "metrics",
     "ports",
     "providers/__init__",
     "providers/claude/__init__",

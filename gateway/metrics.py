@@ -1,0 +1,51 @@
+"""What the gateway counts for its operators, over all worker processes: never a project's name, a key or a text.
+
+Workers share the counts through files in the data folder (`PROMETHEUS_MULTIPROC_DIR`, set by `pepper serve`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+
+FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+requests = Counter("pepper_requests", "Requests answered, by address and HTTP status.", ["route", "status"])
+request_seconds = Histogram(
+    "pepper_request_seconds",
+    "Seconds from a request's arrival to the end of its reply.",
+    ["route"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
+)
+failures = Counter("pepper_failures", "Errors told to callers, in replies and in streams, by code.", ["code"])
+attempts = Counter(
+    "pepper_provider_attempts",
+    "Times a provider was asked, by how it ended.",
+    ["provider", "model", "outcome"],
+)
+store_up = Gauge(
+    "pepper_store_up",
+    "Whether a store answered when this was read.",
+    ["store"],
+    multiprocess_mode="mostrecent",
+)
+
+
+def exposition() -> bytes:
+    """Give all counts in Prometheus' text format."""
+    if FOLDER_VARIABLE not in os.environ:
+        return generate_latest(REGISTRY)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has few types
+    return generate_latest(registry)
