@@ -29,7 +29,7 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
     bodies = BodyBudget()
 
     def address(path: str, allow: str, handle: Handle) -> Any:
-        @asgi(path, name=path)
+        @asgi(path, name=path, copy_scope=False)
         async def handler(scope: Scope, receive: Receive, send: Send) -> None:
             await answered(Exchange(scope, receive, send, bodies), route=path, allow=allow, handle=handle)
 

@@ -48,6 +48,7 @@ class Core(msgspec.Struct, kw_only=True):
     zone: ZoneInfo
     drain_seconds: float
     metrics_token: str | None = None
+    started: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     draining: asyncio.Task[None] | None = None
     warming: tuple[asyncio.Task[None], ...] = ()
 
@@ -57,6 +58,7 @@ class Core(msgspec.Struct, kw_only=True):
             await opened()
         self.warming = tuple(asyncio.create_task(warm()) for warm in self.warmers)
         await self.upkeep.start()
+        self.started.set()
 
     def drain(self) -> None:
         """The server goes down: calls that still run at the limit are cut, told and billed."""
@@ -75,11 +77,11 @@ class Core(msgspec.Struct, kw_only=True):
             await close()
 
     async def ready(self) -> bool:
-        """Whether every store answers."""
+        """Whether every store answers, and the database is this installation's."""
         database, gate = await asyncio.gather(
             _answers("database", self.database.ping), _answers("key-value", self.gate.ping)
         )
-        return database and gate
+        return database and gate and self.current.healthy
 
     async def _cut_later(self) -> None:
         await asyncio.sleep(self.drain_seconds)

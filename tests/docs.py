@@ -1,13 +1,47 @@
-"""The pages of `docs/` that are written by a program: `python -m tests.docs` writes them anew."""
+"""The pages of `docs/`: read for tests, and written where a program writes them (`python -m tests.docs`)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.domain.errors import CONTRACT_FAULTS, FAULTS, GATEWAY_FAULTS, Fault
 
 DOCS = Path(__file__).parents[1] / "docs"
 ERRORS = DOCS / "errors.md"
+
+
+def page_text(name: str) -> str:
+    """Give a page as it is."""
+    return (DOCS / name).read_text()
+
+
+def prose(name: str) -> str:
+    """Give a page as one line, so that a sentence can be looked for wherever it is broken."""
+    return " ".join(page_text(name).split())
+
+
+def section(page: str, heading: str) -> str:
+    """Give the text under a heading, up to the next one of its rank or above."""
+    rank = heading.index(" ")
+    _, _, rest = page.partition(f"\n{heading}\n")
+    assert rest, heading
+    return re.split(rf"^#{{1,{rank}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def first_cells(text: str) -> Iterator[str]:
+    """Give the first cell of every row of the tables in a text, without their headings."""
+    lines = text.splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if line.startswith("| ") and not line.startswith("| ---") and not following.startswith("| ---"):
+            yield line.split(" | ")[0].removeprefix("| ").strip()
+
+
+def names(text: str) -> list[str]:
+    """Give the names (in backticks) in the first cells of the tables in a text."""
+    return [name for cell in first_cells(text) for name in re.findall(r"`([^`]+)`", cell)]
+
 
 _HEAD = "| HTTP | `codice` | repeat | `messaggio` | meaning |\n| --- | --- | --- | --- | --- |"
 

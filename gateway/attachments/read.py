@@ -72,13 +72,14 @@ class Attachments:
     ) -> tuple[Part, ...]:
         """Give what goes to the model, in the caller's order.
 
-        Each check is made on all attachments before the next one begins: how many, names and addresses,
-        permissions, readable, weights, pages.
+        Each check is made on all attachments before the next one begins: permissions, how many, names and addresses,
+        readable, weights, pages.
 
         Raises:
             Failure: The first check that fails; 429 or 503 if the pages could not be counted now.
 
         """
+        _check_permissions(project, [_kind_of(one) for one in attachments])
         if len(attachments) > MAX_ATTACHMENTS:
             raise Failure(
                 TOO_MANY_ATTACHMENTS,
@@ -87,7 +88,6 @@ class Attachments:
         for number, attachment in enumerate(attachments):
             _check_shape(number, attachment)
         files = await self._look_at(attachments)
-        _check_permissions(project, files)
         for file in files:
             _check_readable(file)
         _check_weights(files)
@@ -113,8 +113,17 @@ class Attachments:
 
 
 def is_photo(attachment: Attachment) -> bool:
-    """Whether an attachment is a photo by its own first bytes (or its address); no limit is checked."""
-    return (_look(attachment).media_type or "").startswith("image/")
+    """Whether an attachment is a photo by its own first bytes (or its address); whatever else it is, it may be wrong."""
+    return (_kind_of(attachment) or "").startswith("image/")
+
+
+def _kind_of(attachment: Attachment) -> str | None:
+    """What an attachment is, by its beginning alone; None for what is neither a PDF nor a photo."""
+    if attachment.url is None:
+        return type_by_bytes(open_payload((attachment.data or "")[:INLINE_CHARACTERS]).head)
+    if address.problem_of(attachment.url):
+        return None
+    return address.type_of(attachment.url, attachment.media_type) or PDF_TYPE
 
 
 def _check_shape(number: int, attachment: Attachment) -> None:
@@ -142,14 +151,14 @@ def _look(attachment: Attachment) -> _File:
     return _File(name=attachment.name, media_type=type_by_bytes(payload.head), payload=payload)
 
 
-def _check_permissions(project: Project, files: list[_File]) -> None:
+def _check_permissions(project: Project, kinds: list[str | None]) -> None:
     """Refuse what the project may not send; what is neither PDF nor photo counts as a document if it may send nothing."""
     documents, images = project.may(Permission.DOCUMENTS), project.may(Permission.IMAGES)
-    for file in files:
-        if file.media_type is None:
+    for kind in kinds:
+        if kind is None:
             if not documents and not images:
                 raise Failure(DOCUMENTS_NOT_ENABLED)
-        elif file.is_pdf:
+        elif kind == PDF_TYPE:
             if not documents:
                 raise Failure(DOCUMENTS_NOT_ENABLED)
         elif not images:

@@ -106,6 +106,9 @@ class Deferred:
             scope, request, await self._current.snapshot_for(scope.project), self._now()
         )
         amount = sum(plan.worst_case for plan in plans)
+        cap = scope.project.daily_budget
+        if cap is not None and amount > cap:
+            raise self._no_room(amount, alone=True)  # no waiting for other calls would make room
         whole = msgspec.structs.replace(plans[0], worst_case=amount)
         admission = await self._admitting.admit(whole, leaves_record=False)
         if not isinstance(admission, Admission):
@@ -145,7 +148,7 @@ class Deferred:
         await self._batches.delete_older_than(now - KEPT)
 
     async def _open(self, batch: Batch, scope: Scope, admission: Admission) -> None:
-        """Write the row and its reservation; then the gate counts the reservation as spent."""
+        """Write the row and its reservation; from then on the gate learns of it with the day's total."""
         cap = scope.project.daily_budget
         try:
             opened = await self._open_surely(batch, cap)
@@ -160,16 +163,16 @@ class Deferred:
             raise Failure(TOO_MANY_BATCHES)
         if isinstance(opened, NoRoom):
             await self._leases.release(admission.lease)
-            note = (
-                f"Il lavoro costa al massimo {dollars(batch.reserved):.2f} USD e non entra nel tetto di oggi."
-            )
-            if opened.alone:
-                note = f"Il lavoro costa al massimo {dollars(batch.reserved):.2f} USD: da solo supera il tetto giornaliero."
-            raise Failure(BUDGET_EXHAUSTED, note, retry_after=self._admitting.until_midnight())
-        settlement = Settlement(
-            request=admission.lease.request, cost=batch.reserved, now=self._now().timestamp()
-        )
+            raise self._no_room(batch.reserved, alone=opened.alone)
+        # A total that somebody has just loaded holds the batch already: adding it would count it twice.
+        cost = 0 if await self._forget_total(batch) else batch.reserved
+        settlement = Settlement(request=admission.lease.request, cost=cost, now=self._now().timestamp())
         await self._leases.settle(admission.lease, settlement)
+
+    def _no_room(self, amount: int, *, alone: bool) -> Failure:
+        why = ": da solo supera il tetto giornaliero" if alone else " e non entra nel tetto di oggi"
+        note = f"Il lavoro costa al massimo {dollars(amount):.2f} USD{why}."
+        return Failure(BUDGET_EXHAUSTED, note, retry_after=self._admitting.until_midnight())
 
     async def _open_surely(self, batch: Batch, cap: int | None) -> Opened | TooManyOpen | NoRoom:
         """Open it; after a lost answer ask again, and if that fails leave nothing behind."""
@@ -269,13 +272,15 @@ class Deferred:
         await self._forget_total(batch)
         return True
 
-    async def _forget_total(self, batch: Batch) -> None:
-        """The day's total has changed in the database: the gate reads it anew."""
+    async def _forget_total(self, batch: Batch) -> bool:
+        """The day's total has changed in the database: the gate reads it anew. False if it could not be told."""
         try:
             self._leases.require_gate()
             await self._gate.forget_total(batch.project, batch.day.isoformat())
         except StoreAwayError:
             await self._leases.gate_lost()
+            return False
+        return True
 
 
 def new_number() -> str:

@@ -155,11 +155,12 @@ class Recording:
 
     async def _fail(self, call: _Call, failure: Failure) -> None:
         outcome = Outcome.REFUSED if failure.fault is REFUSED else Outcome.FAILED
-        await self._close(call, call.record(outcome, fault=failure.fault.code), None, note_of(failure))
+        note = call.earlier_cut or note_of(failure)
+        await self._close(call, call.record(outcome, fault=failure.fault.code), None, note)
 
     async def _interrupt(self, call: _Call) -> None:
         pair = call.pair(self._now) if call.text else None
-        note = CutCall(pair.conversation, pair.request_id) if pair else None
+        note = CutCall(pair.conversation, pair.request_id) if pair else call.earlier_cut
         await self._close(call, call.record(Outcome.INTERRUPTED), pair, note)
 
     async def _close(
@@ -216,6 +217,14 @@ class _Call:
     @property
     def claimed(self) -> bool:
         return self.admission.lease.request.claim is not None
+
+    @property
+    def earlier_cut(self) -> CutCall | None:
+        """The cut call that this one repeats: its half pair still waits for a repeat that succeeds."""
+        recalled = self.plan.recalled
+        if recalled.conversation is None or recalled.replaces is None:
+            return None
+        return CutCall(recalled.conversation, recalled.replaces)
 
     def answer(self, finished: Finished) -> Answer:
         return Answer(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from gateway.domain.catalog import Brain
 
 FIRST_KEY_LABEL = "prima chiave"
+LIVE_SECONDS = 15.0
+"""A node heard of since then may still be serving."""
+CHANGE_SECONDS = 2.0
+"""Until every worker knows of a change."""
 
 project_argument = click.argument("name", metavar="NAME", type=Parsed("project", read_project))
 
@@ -261,6 +267,12 @@ async def _remove(stores: Stores, name: str) -> str:
     try:
         # Nothing is begun that the key-value store would keep from being finished.
         await gate.ping()
+        if await stores.nodes.live_nodes(LIVE_SECONDS):
+            # Workers learn of it first, so that no call is written under the name after it has gone.
+            with suppress(UnknownError):
+                if not (await stores.tenants.get_project(name)).internal:
+                    await stores.tenants.disable_project(name, COMMAND_LINE, stores.now())
+                    await asyncio.sleep(CHANGE_SECONDS)
         try:
             label = await stores.tenants.remove_project(name, COMMAND_LINE, stores.now())
         except UnknownError:

@@ -10,6 +10,10 @@ import shutil
 import signal
 import socket
 import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any
 
 import click
 from typing_extensions import override
@@ -19,6 +23,8 @@ from gateway.bootstrap.stores import prepare_to_serve
 from gateway.settings import SettingError, Settings, read_settings
 
 KILL_MARGIN_SECONDS = 30
+STARTING_SECONDS = 15.0
+"""So long a stop waits for workers that are only just starting."""
 BACKLOG = 2048
 
 log = logging.getLogger(__name__)
@@ -47,25 +53,41 @@ def _run(settings: Settings, host: str, port: int, workers: int) -> None:
     counts = settings.data / "metrics"
     shutil.rmtree(counts, ignore_errors=True)
     counts.mkdir()
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(
-        counts.resolve()
-    )  # its library looks for it when it is imported
+    # Before anything imports the library, which looks for it then.
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(counts.resolve())
 
     from granian.constants import HTTPModes, Interfaces, Loops  # noqa: PLC0415 - the other commands don't serve
     from granian.server.mp import MPServer  # noqa: PLC0415
 
     from gateway.app import PARENT_VARIABLE  # noqa: PLC0415
-    from gateway.worker import DRAIN_SIGNAL  # noqa: PLC0415
+    from gateway.worker import DRAIN_SIGNAL, ready  # noqa: PLC0415
+
+    server_pid = os.getpid()
 
     class Gateway(MPServer):
-        """The server, whose workers learn at once that it is going down."""
+        """The server, whose workers learn at once that it is going down, also those that are only just starting."""
 
         @override
         def signal_handler_interrupt(self, *args: object, **kwargs: object) -> None:
-            for worker in self.wrks:
-                if worker.inner.is_alive():
+            if (
+                os.getpid() == server_pid
+            ):  # a worker that has no handlers of its own yet has inherited this one
+                threading.Thread(target=self._stop, daemon=True).start()
+
+        def _stop(self) -> None:
+            """Stop once every worker can hear it: a signal that comes before its handler is lost."""
+            patience = time.monotonic() + STARTING_SECONDS
+            while time.monotonic() < patience and not all(
+                ready(counts, one.inner.pid) for one in self._living()
+            ):
+                time.sleep(0.05)
+            for worker in self._living():
+                with suppress(ProcessLookupError):
                     os.kill(worker.inner.pid, DRAIN_SIGNAL)
-            super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]  # granian has no types
+            super().signal_handler_interrupt()  # type: ignore[no-untyped-call]  # granian has no types
+
+        def _living(self) -> list[Any]:
+            return [worker for worker in self.wrks if worker.inner.is_alive()]
 
     signal.signal(DRAIN_SIGNAL, signal.SIG_IGN)  # also in workers, until they listen for it
     os.environ[PARENT_VARIABLE] = str(os.getpid())

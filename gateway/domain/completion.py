@@ -68,7 +68,7 @@ class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         content: The text to work on; empty when `contents` carries several (deferred only).
         extra: The recipe's parameters as sent, JSON values.
-        fingerprint: Digest of all known fields but `stream`, to tell a repeat from another request.
+        fingerprint: Digest of all known fields but `stream`, to tell a repeat from another request; empty without a key.
 
     """
 

@@ -91,8 +91,7 @@ class Exchange:
 
     def __exit__(self, *_: object) -> None:
         """Give back what the body held."""
-        self._bodies.give_back(self._held)
-        self._held = 0
+        self._give_back()
 
     def header_values(self, name: bytes) -> list[str]:
         """All values of a header (lower-case name), as sent."""
@@ -130,25 +129,34 @@ class Exchange:
 
         """
         chunks: list[bytes] = []
-        size = 0
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                while True:
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise CallerLeft
-                    self._whole = not message.get("more_body", False)
-                    chunk = message.get("body", b"")
-                    size += len(chunk)
-                    if size > limit:
-                        raise _too_large(limit)
-                    self._bodies.take(len(chunk))
-                    self._held += len(chunk)
-                    chunks.append(chunk)
-                    if self._whole:
-                        return b"".join(chunks)
-        except TimeoutError:
-            raise Failure(BODY_TOO_SLOW) from None
+                await self._read(chunks, limit)
+        except (Failure, CallerLeft, TimeoutError) as error:
+            # Let go now and not when the refusal has been told: the rest of the body may take its time.
+            chunks.clear()
+            self._give_back()
+            raise (Failure(BODY_TOO_SLOW) if isinstance(error, TimeoutError) else error) from None
+        return b"".join(chunks)
+
+    async def _read(self, chunks: list[bytes], limit: int) -> None:
+        size = 0
+        while not self._whole:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise CallerLeft
+            self._whole = not message.get("more_body", False)
+            chunk = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            self._bodies.take(len(chunk))
+            self._held += len(chunk)
+            chunks.append(chunk)
+
+    def _give_back(self) -> None:
+        self._bodies.give_back(self._held)
+        self._held = 0
 
     async def gone(self) -> None:
         """Return when the caller has closed the connection."""

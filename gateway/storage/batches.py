@@ -152,7 +152,8 @@ class Batches:
         query = select(table).where(_mine(project, number), table.c.created_at >= since)
         async with self._database.connect() as connection:
             row = (await connection.execute(query)).mappings().one_or_none()
-            return None if row is None else _read(row)
+            # To the letter: MariaDB would not mind blanks at the end.
+            return _read(row) if row is not None and row["number"] == number else None
 
     async def take_turn(
         self, project: str, number: str, now: datetime, seconds: float = TURN_SECONDS

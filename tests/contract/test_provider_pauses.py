@@ -138,7 +138,7 @@ async def test_searches_that_failed_are_used_up_too(claude: Stage, watched: bool
     assert bodies(claude)[1]["tools"][0]["max_uses"] == 1
 
 
-@pytest.mark.parametrize(("tokens", "requests"), [(60_000, 2), (60_001, 1)])
+@pytest.mark.parametrize(("tokens", "requests"), [(30_000, 2), (30_001, 1)])
 async def test_beyond_what_the_pages_may_weigh_the_answer_ends(
     claude: Stage, watched: bool, tokens: int, requests: int
 ) -> None:

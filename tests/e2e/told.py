@@ -14,7 +14,18 @@ import httpx
 REQUEST_ID = re.compile(r"req_[0-9a-f]{27}")
 CONVERSATION = re.compile(r"cnv_[a-z0-9]{16}")
 META = ["progetto", "encode", "provider", "modello", "durata_ms", "versione"]
-OPTIONAL_META = ["troncata", "cache", "tentativi", "ripiego", "idempotente", "richiesta"]
+OPTIONAL_META = [
+    "troncata",
+    "cache",
+    "tentativi",
+    "ripiego",
+    "citazioni",
+    "citazioni_spente",
+    "ricerche",
+    "documenti_pagine",
+    "idempotente",
+    "richiesta",
+]
 
 
 def answer(response: httpx.Response) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the batches of both providers have in common: the shelf they stand on and what a test may ask of them."""
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -52,6 +53,8 @@ class Shelf:
     """
 
     def __init__(self) -> None:
+        self.serial = itertools.count(1)
+        """Of the batches' names: no reset begins anew, for a name is never given twice."""
         self.reset()
 
     def reset(self) -> None:

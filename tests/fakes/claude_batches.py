@@ -104,7 +104,7 @@ class ClaudeBatches(Shelf):
     def _created(self, seen: Seen) -> Reply:
         self.created += 1
         items = [Item(request["custom_id"], request["params"]) for request in seen.body["requests"]]
-        return json_reply(self._json(self.add(f"msgbatch_{self.created:024d}", items)))
+        return json_reply(self._json(self.add(f"msgbatch_{next(self.serial):024d}", items)))
 
     # Asking
 

@@ -154,7 +154,7 @@ class OpenAIBatches(Shelf):
         content = self.files[seen.body["input_file_id"]]["content"]
         items = [Item(line["custom_id"], line["body"]) for line in _decoded_lines(content)]
         batch = self.add(
-            f"batch_{self.created:024x}",
+            f"batch_{next(self.serial):024x}",
             items,
             metadata=seen.body.get("metadata"),
             input_file_id=seen.body["input_file_id"],

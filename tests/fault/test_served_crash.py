@@ -170,7 +170,7 @@ async def test_a_crash_frees_the_key_and_the_reservation(gateway: Gateway) -> No
     tenant, _ = await gateway.tenant_of_its_own(cap=0.10, usd=(1.0, 30.0))
     gateway.fakes.claude.script(hang())
     lost = asyncio.ensure_future(gateway.ask(tenant, key="k"))
-    await until(lambda: gateway.fakes.claude.seen, 5)
+    await until(lambda: gateway.fakes.claude.seen, 20)
     await asyncio.to_thread(gateway.kill)
     with pytest.raises(httpx.TransportError):
         await lost

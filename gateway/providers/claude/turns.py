@@ -38,12 +38,13 @@ async def tell_turns(
     """
     following = request
     for _ in range(MOST_REQUESTS):
+        before = reader.usage.total_input
         async with aclosing(ask_once(following)) as events:
             async for event in events:
                 yield event
         if not reader.paused:
             return
-        continued = _continued(request, reader, search)
+        continued = _continued(request, reader, search, reader.usage.total_input - before)
         if continued is None:
             break
         following = continued
@@ -52,14 +53,16 @@ async def tell_turns(
         yield event
 
 
-def _continued(request: MessageRequest, reader: ClaudeReader, search: Search) -> MessageRequest | None:
-    """Give the next request; None when it may not be made.
+def _continued(
+    request: MessageRequest, reader: ClaudeReader, search: Search, last_input: int
+) -> MessageRequest | None:
+    """Give the next request; None when it may not be made: what it sends again must fit what is reserved too.
 
     A search that failed may be missing from Claude's count and used up a turn all the same.
     """
     usage, content = reader.usage, reader.content
     left = search.most - max(usage.searches, reader.searched)
-    if left < 1 or usage.total_input > search.most_input_tokens or not content:
+    if left < 1 or usage.total_input + last_input > search.most_input_tokens or not content:
         return None
     return continued_request(
         request, content, tokens=request.max_tokens - usage.output_tokens, tool=search_tool(search, left)

@@ -266,7 +266,8 @@ async def test_checks_are_made_on_all_attachments_before_the_next_one() -> None:
     heavy = sent(weighing(10 * BYTES_PER_MB + 1))
     nameless = sent(corpus.PNG, "")
     assert (await refusal(nameless, *[PDF] * 5))[0] is errors.TOO_MANY_ATTACHMENTS
-    assert (await refusal(PDF, nameless, by=project()))[0] is errors.INVALID_REQUEST
+    assert (await refusal(PDF, nameless, by=project()))[0] is errors.DOCUMENTS_NOT_ENABLED
+    assert (await refusal(PDF, nameless))[0] is errors.INVALID_REQUEST
     assert (await refusal(sent(BAD), PNG, by=project(DOCUMENTS)))[0] is errors.IMAGES_NOT_ENABLED
     assert (await refusal(heavy, sent(BAD)))[0] is errors.INVALID_DOCUMENT
     assert (await refusal(heavy, JUNK))[0] is errors.INVALID_DOCUMENT
