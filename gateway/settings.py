@@ -79,9 +79,9 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings:
         drain_seconds=_seconds("PEPPER_DRAIN_SECONDS", text("PEPPER_DRAIN_SECONDS")),
         log_format=_log_format(text("PEPPER_LOG")),
         metrics_token=text("PEPPER_METRICS_TOKEN"),
-        anthropic_key=text("ANTHROPIC_API_KEY"),
+        anthropic_key=_header_value("ANTHROPIC_API_KEY", text("ANTHROPIC_API_KEY")),
         anthropic_url=_http_url("ANTHROPIC_BASE_URL", text("ANTHROPIC_BASE_URL")),
-        openai_key=text("OPENAI_API_KEY"),
+        openai_key=_header_value("OPENAI_API_KEY", text("OPENAI_API_KEY")),
         openai_url=_http_url("OPENAI_BASE_URL", text("OPENAI_BASE_URL")),
     )
 
@@ -175,8 +175,15 @@ def _http_url(variable: str, value: str | None) -> str | None:
         _ = parts.port
     except ValueError:
         raise SettingError(variable, "takes an http:// or https:// address") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise SettingError(variable, "takes an http:// or https:// address")
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
+        raise SettingError(variable, "takes an http:// or https:// address, without user and password")
+    return value
+
+
+def _header_value(variable: str, value: str | None) -> str | None:
+    """A key that can be sent in a header."""
+    if value is not None and not re.fullmatch(r"[\x21-\x7e]+", value):
+        raise SettingError(variable, "takes a key of printable ASCII characters, without blanks")
     return value
 
 

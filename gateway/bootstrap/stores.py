@@ -176,7 +176,8 @@ async def check_nodes(stores: Stores) -> None:
             node.key_value.startswith("embedded:") or mine.startswith("embedded:")
         ):
             raise StartError(
-                "PEPPER_REDIS_URL: another live node uses an embedded key-value store of its own; limits would double"
+                "PEPPER_REDIS_URL: this node and another live one would count in different key-value stores, one of them "
+                "embedded; limits would double"
             )
 
 

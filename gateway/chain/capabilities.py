@@ -10,6 +10,9 @@ from gateway.domain.capabilities import Capabilities
 from gateway.domain.sandbox import SANDBOX_PROVIDER
 from gateway.domain.tenants import Permission, Scope
 
+SERVED = frozenset(Permission) - {Permission.AGENT, Permission.KNOWLEDGE}
+"""What this release serves: a permission for anything else switches no button on."""
+
 
 def capabilities_of(snapshot: Snapshot, scope: Scope, spent: int) -> Capabilities:
     """Tell a project's powers; `spent` is the day's settled spending in micro-dollars."""
@@ -26,7 +29,7 @@ def capabilities_of(snapshot: Snapshot, scope: Scope, spent: int) -> Capabilitie
         images=attachments and project.may(Permission.IMAGES),
         deferred=project.may(Permission.DEFERRED),
         internet=attachments and project.may(Permission.INTERNET),
-        agent=project.may(Permission.AGENT),
-        knowledge=project.may(Permission.KNOWLEDGE),
+        agent=Permission.AGENT in SERVED and project.may(Permission.AGENT),
+        knowledge=Permission.KNOWLEDGE in SERVED and project.may(Permission.KNOWLEDGE),
         spent=spent,
     )

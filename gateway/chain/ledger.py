@@ -45,6 +45,7 @@ class Ledger:
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
         self._away = False
+        self._unwritten: list[LedgerEntry] = []
 
     async def write(self, entry: LedgerEntry) -> Durability:
         """Return when the row is safe.
@@ -69,6 +70,12 @@ class Ledger:
             StoreAwayError: It went away again; what was not committed stays in the spool.
 
         """
+        if self._unwritten:
+            entries = [
+                msgspec.structs.replace(entry, pair=None) for entry in self._unwritten[:MOST_ROWS_PER_COMMIT]
+            ]
+            await self._calls.commit(entries, again=True)
+            del self._unwritten[: len(entries)]
         await self._spool.drain(lambda entries: self._calls.commit(entries, again=True))
         self._away = False
 
@@ -125,6 +132,7 @@ class Ledger:
         try:
             await self._spool.append([msgspec.structs.replace(entry, pair=None) for entry in entries])
         except OSError as error:
+            self._unwritten.extend(entries)  # this process still knows of them
             raise StoreAwayError(f"neither database nor spool takes the ledger: {error.strerror}") from error
         return Durability.SPOOLED
 

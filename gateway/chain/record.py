@@ -6,6 +6,7 @@ A caller who hangs up is billed and recorded like any other; `Told` leaves only 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
@@ -22,7 +23,7 @@ from gateway.chain.provide import Providing
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.domain.clock import Clock
 from gateway.domain.completion import Answer, Meta
-from gateway.domain.errors import PROVIDER_UNAVAILABLE, REFUSED, STORE_UNAVAILABLE, Failure
+from gateway.domain.errors import INTERNAL_ERROR, PROVIDER_UNAVAILABLE, REFUSED, STORE_UNAVAILABLE, Failure
 from gateway.domain.events import Event, Finished, Piece, Stop, Told
 from gateway.domain.usage import Usage
 from gateway.ports import Settlement
@@ -86,7 +87,10 @@ class Recording:
         finally:
             self._running.discard(providing)
             if not ended:
-                await self._surely(self._interrupt(call))
+                left = isinstance(sys.exception(), (GeneratorExit, asyncio.CancelledError))
+                await self._surely(
+                    self._interrupt(call) if left else self._fail(call, Failure(INTERNAL_ERROR))
+                )
 
     async def cached(self, plan: Plan, admission: Admission, kept: bytes, began: float) -> Answer:
         """Give a cached answer: it costs nothing, and has its row like any other."""

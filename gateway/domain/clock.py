@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
+FIRST_YEAR, LAST_YEAR = 1971, 9000
+"""Instants beyond leave no room for windows and days around them."""
+
 Clock: TypeAlias = Callable[[], datetime]
 """Gives the current instant, aware, in UTC."""
 
@@ -23,6 +26,8 @@ def file_clock(path: Path) -> Clock:
         try:
             instant = datetime.fromisoformat(path.read_text().strip())
         except (OSError, ValueError):
+            return system_clock()
+        if not FIRST_YEAR <= instant.year <= LAST_YEAR:
             return system_clock()
         return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 

@@ -17,6 +17,7 @@ from litestar import Request, Response
 from gateway import metrics
 from gateway.domain.errors import (
     INTERNAL_ERROR,
+    INVALID_REQUEST,
     METHOD_NOT_ALLOWED,
     STORE_UNAVAILABLE,
     UNKNOWN_ADDRESS,
@@ -53,7 +54,11 @@ async def answered(exchange: Exchange, *, route: str, allow: str, handle: Handle
             exchange.require_method(*allow.split(", "))
             await handle(exchange)
         except CallerLeft:
-            log.info("the caller left before the request was whole", extra={"request": exchange.request_id})
+            # Or its body was broken on the way: whoever is still there is told.
+            log.info("the request did not come whole", extra={"request": exchange.request_id})
+            await _fail(
+                exchange, Failure(INVALID_REQUEST, "Il corpo della richiesta non è arrivato intero."), allow
+            )
         except Failure as failure:
             await _fail(exchange, failure, allow)
         except StoreAwayError as error:

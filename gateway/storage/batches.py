@@ -287,8 +287,9 @@ async def _hold(connection: AsyncConnection, batch: Batch, cap: int | None) -> N
         missing = insert_missing(connection.dialect.name, table)
         key = {"project": batch.project, "day": batch.day}
         await connection.execute(missing.values(key | EMPTY_DAY))
-        if (await connection.execute(hold)).rowcount:
-            return
+    # Again, if the row is there already too: it may have come after the update that did not find it.
+    if (await connection.execute(hold)).rowcount:
+        return
     found: int = await connection.scalar(spent) or 0
     raise _RefusedError(NoRoom(found, alone=cap is not None and batch.reserved > cap))
 

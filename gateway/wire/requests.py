@@ -177,7 +177,7 @@ def _fingerprint(project: str, body: CompletionBody) -> str:
         **{
             name: value
             for name, value in msgspec.to_builtins(body).items()
-            if value is not None and name != "stream"
+            if value not in (None, {}, []) and name != "stream"
         },
     }
     return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()

@@ -18,10 +18,12 @@ from gateway.bootstrap.serving import build
 from gateway.core import Core
 from gateway.domain.batches import Batch
 from gateway.domain.catalog import Brain
+from gateway.domain.completion import CompletionRequest
 from gateway.domain.tenants import Permission
 from gateway.settings import read_settings
 from gateway.storage import schema
 from gateway.storage.batches import Batches
+from gateway.wire.requests import Envelope, decode_completion
 from tests.e2e.desk import LONG_AGO, Tenant
 from tests.e2e.harness import Gateway
 from tests.e2e.surroundings import Fakes
@@ -59,6 +61,11 @@ class Worker:
         return await self.gateway.client.post(
             "/api.php", json=found, headers=self.gateway.headers(self.tenant, None, headers)
         )
+
+    def request(self) -> CompletionRequest:
+        """One text, for who asks the chain itself."""
+        fields = {"progetto": self.tenant.name, "encode": "libero", "modo": "differito", "contenuto": "uno"}
+        return decode_completion(Envelope(self.tenant.name, fields), [])
 
     async def submit(self, *texts: str, **fields: Any) -> str:
         """Hand texts in and check the receipt; the number."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+
 import pytest
 
 from gateway.domain.calls import Outcome

@@ -12,10 +12,8 @@ import pytest
 
 from gateway.chain.isolate import isolate
 from gateway.domain.calls import Outcome
-from gateway.domain.completion import CompletionRequest
 from gateway.domain.usage import Usage
 from gateway.storage.batches import Batches
-from gateway.wire.requests import Envelope, decode_completion
 from tests.e2e import told
 from tests.e2e.deferral import (
     NOON,
@@ -283,16 +281,11 @@ async def test_a_total_that_is_loaded_while_a_batch_is_taken_in_counts_it_once(
 
         monkeypatch.setattr(Batches, "open", open_slowly)
         scope = isolate(await core.chain.caller(anna.tenant.key), anna.tenant.name, "req_" + "0" * 27)
-        batch = await core.chain.submit(scope, _request(anna))
+        batch = await core.chain.submit(scope, anna.request())
     assert await anna.today() == HELD + 100
     told.answer(await gateway.ask(anna.tenant))
     assert await asyncio.to_thread(total_in_gate, anna, NOON.date()) == HELD + 200
     assert (await anna.collect(batch.number))["stato"] == "pronta"
-
-
-def _request(anna: Worker) -> CompletionRequest:
-    fields = {"progetto": anna.tenant.name, "encode": "libero", "modo": "differito", "contenuto": "uno"}
-    return decode_completion(Envelope(anna.tenant.name, fields), [])
 
 
 async def test_what_is_larger_than_the_cap_does_not_wait_for_room(gateway: Gateway) -> None:

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from gateway.domain.calls import Outcome
-from tests.e2e import told
 from tests.e2e.deferral import CREATE, NOON, RESULTS, STATE, Worker, answer_of, total_in_gate, worker
 from tests.e2e.desk import held_in_gate
 from tests.e2e.harness import Gateway

@@ -110,13 +110,13 @@ async def test_without_the_database_nothing_is_taken_in_or_given_out(
 
 
 async def test_the_database_goes_while_the_provider_takes_it(
-    gateway: Gateway, anna: Worker, mariadb: Service, manner: str
+    gateway: Gateway, anna: Worker, mariadb: Service
 ) -> None:
     """Its name cannot be written; the caller has the receipt, and it is found again."""
     anna.fake.script(slow(seconds=1.0), on=CREATE["claude"])
     sending = asyncio.ensure_future(in_time(anna.send("uno", "due")))
     await until(lambda: anna.asked(CREATE["claude"]), 5)
-    await asyncio.to_thread(take_away, mariadb, manner)
+    await asyncio.to_thread(take_away, mariadb, "killed")
     try:
         number = anna.receipt(await sending, 2)
     finally:
@@ -126,13 +126,13 @@ async def test_the_database_goes_while_the_provider_takes_it(
 
 
 async def test_the_database_goes_while_the_provider_refuses_it(
-    gateway: Gateway, anna: Worker, mariadb: Service, manner: str
+    gateway: Gateway, anna: Worker, mariadb: Service
 ) -> None:
     """The row cannot be removed: it holds its amount until it is asked for in vain."""
     anna.fake.script(status(400, first_delay=1.0), on=CREATE["claude"])
     sending = asyncio.ensure_future(in_time(anna.send("uno", "due")))
     await until(lambda: anna.asked(CREATE["claude"]), 5)
-    await asyncio.to_thread(take_away, mariadb, manner)
+    await asyncio.to_thread(take_away, mariadb, "killed")
     try:
         told.error(await sending, 502, "errore_ai")
     finally:
@@ -145,13 +145,13 @@ async def test_the_database_goes_while_the_provider_refuses_it(
 
 
 async def test_the_database_goes_while_results_are_read(
-    gateway: Gateway, anna: Worker, mariadb: Service, manner: str
+    gateway: Gateway, anna: Worker, mariadb: Service
 ) -> None:
     number = await anna.submit("uno", "due")
     anna.fake.script(slow(seconds=1.0), on=RESULTS["claude"])
     asking = asyncio.ensure_future(in_time(anna.ask(number)))
     await until(lambda: anna.asked(RESULTS["claude"]), 5)
-    await asyncio.to_thread(take_away, mariadb, manner)
+    await asyncio.to_thread(take_away, mariadb, "frozen")
     try:
         told.error(await asking, 503, "servizio_non_disponibile")
     finally:

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import time
+from abc import ABC, abstractmethod
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Waiting).decode
 
 
-class SandboxBatches:
+class SandboxBatches(ABC):
     """The part of `Sandbox` that defers.
 
     Args:
@@ -112,13 +113,13 @@ class SandboxBatches:
             return Gone()
         return Running() if now < waiting.ready_at else Ended(dict(enumerate(waiting.outcomes)))
 
+    @abstractmethod
     def _told(self, call: ModelCall, wanted: Triggers) -> ProviderEvents:
         """Answer one text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _fail_if_wanted(self, call: ModelCall, wanted: Triggers) -> None:
         """Raise what a text asks for."""
-        raise NotImplementedError
 
     async def _outcome(self, call: ModelCall, wanted: Triggers) -> ItemOutcome:
         if EXPIRES in wanted.codes:
