@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import secrets
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 
 import msgspec
 
 from gateway.chain.admit import Admission, Admitting
+from gateway.chain.batch_row import begun, cost_of, ledger_record, state_of
 from gateway.chain.current import Current
 from gateway.chain.leases import Leases
 from gateway.chain.plan import Plan, Planner
@@ -27,15 +26,14 @@ from gateway.domain.batches import (
     BatchState,
     Ended,
     Gone,
-    ItemAnswer,
     ItemFailure,
     ItemOutcome,
     ItemTrouble,
     Running,
 )
-from gateway.domain.calls import Attempt, CallRecord, Outcome
+from gateway.domain.calls import Outcome
 from gateway.domain.clock import Clock
-from gateway.domain.completion import CompletionRequest, Pdf
+from gateway.domain.completion import CompletionRequest
 from gateway.domain.errors import (
     BUDGET_EXHAUSTED,
     INVALID_DOCUMENT,
@@ -50,12 +48,10 @@ from gateway.domain.errors import (
 from gateway.domain.limits import MAX_OPEN_BATCHES
 from gateway.domain.money import dollars
 from gateway.domain.tenants import Scope
-from gateway.domain.usage import Price, Usage
 from gateway.ports import BatchProvider, Gate, ProviderError, Settlement
 from gateway.storage.batches import Batches, NoRoom, Opened, TooManyOpen
 from gateway.storage.refusals import UnknownError
 
-HALF = Decimal("0.5")
 KEPT = timedelta(days=30)
 UNCLAIMED = timedelta(days=29)
 LOST_AFTER = timedelta(hours=25)
@@ -64,7 +60,6 @@ RETRY_AFTER = 20
 OVERLOADED_STATUSES = frozenset({429, 529})
 MARK_SECONDS = 5.0
 REOPEN_SECONDS = 0.3
-NUMBER_BYTES = 6
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +108,7 @@ class Deferred:
         admission = await self._admitting.admit(whole, leaves_record=False)
         if not isinstance(admission, Admission):
             raise TypeError("deferred work has neither key nor cache")
-        batch = _batch(whole, plans, amount)
+        batch = begun(whole, plans, amount)
         await self._open(batch, scope, admission)
         return await self._send(batch, plans)
 
@@ -258,8 +253,8 @@ class Deferred:
         """Write the outcomes in the order of the texts, and what they cost."""
         ordered = tuple(outcomes.get(position) or ItemFailure(otherwise) for position in range(batch.total))
         price = self._current.snapshot.price(batch.target.provider, batch.target.model)
-        cost = sum(_cost(price, outcome) for outcome in ordered)
-        state = _state(ordered)
+        cost = sum(cost_of(price, outcome) for outcome in ordered)
+        state = state_of(ordered)
         outcome = Outcome.OK if state is BatchState.READY else Outcome.FAILED
         return await self._settle(batch, ordered, state, outcome, cost)
 
@@ -268,7 +263,7 @@ class Deferred:
     ) -> bool:
         ended = msgspec.structs.replace(batch, outcomes=outcomes, state=state, settled_at=self._now())
         price = self._current.snapshot.price(batch.target.provider, batch.target.model)
-        await self._batches.settle(ended, _record(ended, outcome, cost, price))
+        await self._batches.settle(ended, ledger_record(ended, outcome, cost, price))
         await self._forget_total(batch)
         return True
 
@@ -281,78 +276,6 @@ class Deferred:
             await self._leases.gate_lost()
             return False
         return True
-
-
-def new_number() -> str:
-    """Make a receipt."""
-    return f"prt_{secrets.token_hex(NUMBER_BYTES)}"
-
-
-def _batch(whole: Plan, plans: tuple[Plan, ...], amount: int) -> Batch:
-    return Batch(
-        number=new_number(),
-        project=whole.scope.project.name,
-        request_id=whole.scope.request_id,
-        key_id=whole.scope.caller.key_id,
-        day=whole.day,
-        created_at=whole.now,
-        recipe=whole.recipe.name,
-        recipe_version=whole.recipe.version,
-        target=whole.targets[0],
-        total=len(plans),
-        single=len(plans) == 1,
-        shape=whole.shape,
-        documents=tuple(part.name for part in whole.features.attachments if isinstance(part, Pdf)),
-        cited=whole.features.cited,
-        reserved=amount,
-        sent_at=datetime.now(UTC),
-    )
-
-
-def _record(batch: Batch, outcome: Outcome, cost: int, price: Price | None) -> CallRecord:
-    usage = sum((one.usage for one in batch.outcomes if _paid(one)), Usage())
-    attempt = Attempt(
-        provider=batch.target.provider,
-        model=batch.target.model,
-        outcome=batch.state.value,
-        usage=usage,
-        cost=cost,
-        prices=price.unit_for(0) if price else None,
-    )
-    return CallRecord(
-        request_id=batch.request_id,
-        project=batch.project,
-        day=batch.day,
-        started_at=batch.created_at,
-        recipe=batch.recipe,
-        recipe_version=batch.recipe_version,
-        outcome=outcome,
-        key_id=batch.key_id,
-        brain=batch.target.brain,
-        provider=batch.target.provider,
-        model=batch.target.model,
-        usage=usage,
-        cost=cost,
-        attempts=(attempt,),
-        batch=batch.number,
-    )
-
-
-def _cost(price: Price | None, outcome: ItemOutcome) -> int:
-    """An answer costs half; so does a refusal, which the provider bills; nothing else costs anything."""
-    return price.cost_of(outcome.usage, share=HALF) if price and _paid(outcome) else 0
-
-
-def _paid(outcome: ItemOutcome) -> bool:
-    return isinstance(outcome, ItemAnswer) or outcome.trouble is ItemTrouble.REFUSED
-
-
-def _state(outcomes: tuple[ItemOutcome, ...]) -> BatchState:
-    if any(isinstance(outcome, ItemAnswer) for outcome in outcomes):
-        return BatchState.READY
-    if all(isinstance(one, ItemFailure) and one.trouble is ItemTrouble.EXPIRED for one in outcomes):
-        return BatchState.EXPIRED
-    return BatchState.FAILED
 
 
 def _accepted_nothing(error: ProviderError) -> bool:

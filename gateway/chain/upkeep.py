@@ -130,8 +130,8 @@ class Upkeep:
 
     async def _bury(self, orphan: Orphan) -> None:
         if not orphan.record:  # deferred work, which the database knows all about
-            await self._end(orphan, 0)
             await self._gate.forget_total(orphan.project, orphan.day)
+            await self._end(orphan, 0)
             return
         record = msgspec.json.decode(orphan.record, type=CallRecord)
         new = await self._calls.commit([LedgerEntry(record=record, reserved_in_database=True)], again=True)
