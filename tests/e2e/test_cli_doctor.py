@@ -17,7 +17,7 @@ from tests.services import LOOPBACK, Redis, find_free_port
 @pytest.fixture
 def pepper(tmp_path: Path) -> Pepper:
     """A healthy installation."""
-    pepper = Pepper(tmp_path, ANTHROPIC_API_KEY="a key")
+    pepper = Pepper(tmp_path, ANTHROPIC_API_KEY="a-key")
     pepper.done("migrate")
     return pepper
 
@@ -45,7 +45,7 @@ def test_a_healthy_installation_is_well(pepper: Pepper) -> None:
 
 
 def test_on_an_empty_store_it_makes_the_first_start_and_shows_the_key(tmp_path: Path) -> None:
-    ran = Pepper(tmp_path, ANTHROPIC_API_KEY="a key").run("doctor", "--json")
+    ran = Pepper(tmp_path, ANTHROPIC_API_KEY="a-key").run("doctor", "--json")
     assert (ran.status, ran.json["ok"]) == (0, True)
     assert "pk_" in ran.err
 
@@ -71,7 +71,7 @@ def test_a_missing_provider_key(pepper: Pepper) -> None:
     assert "openai" in what
     assert "negozio" in what
     assert "OPENAI_API_KEY" in remedy
-    assert problems(pepper, OPENAI_API_KEY="a key") == {}
+    assert problems(pepper, OPENAI_API_KEY="a-key") == {}
     pepper.done("project", "disable", "negozio")
     assert problems(pepper) == {}
 

@@ -92,7 +92,7 @@ async def test_a_file_without_end_is_given_up_and_its_process_replaced(make: Mak
 
 async def test_a_memory_bomb_ends_its_own_count_alone(make: Make) -> None:
     processes = make(seconds=30.0)
-    bomb = corpus.encoded(corpus.object_stream_bomb(60 << 20, 12))
+    bomb = corpus.encoded(corpus.object_stream_bomb(60 << 20, 40))  # long enough for the watcher to look
     verdicts = await asyncio.gather(processes.count(bomb), *[processes.count(TWO) for _ in range(20)])
     assert verdicts == [Verdict(Outcome.TOO_COMPLEX), *[COUNTED_TWO] * 20]
 
@@ -106,7 +106,7 @@ async def test_where_the_kernel_does_not_watch_memory_the_process_does(make: Mak
         ),
     )
     assert await processes.count(ONE) == COUNTED_ONE
-    bomb = corpus.encoded(corpus.object_stream_bomb(60 << 20, 12))
+    bomb = corpus.encoded(corpus.object_stream_bomb(60 << 20, 40))  # long enough for the watcher to look
     assert await processes.count(bomb) == Verdict(Outcome.CRASHED)
     assert await processes.count(ONE) == COUNTED_ONE
 
