@@ -1,11 +1,11 @@
-"""Every seam with two shipped implementations, on one page: providers and the gate.
+"""Every seam with two shipped implementations, on one page: providers, embedders, vector indexes and the gate.
 
 A contract suite runs once over every implementation of each (`tests/contract/`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -141,6 +141,115 @@ class BatchProvider(Protocol):
             ProviderError: The provider could not be asked, or what it said is no answer.
 
         """
+        ...
+
+
+# --- the knowledge base ------------------------------------------------------------------------------------------
+
+
+class Embedded(msgspec.Struct, frozen=True):
+    """Vectors of some texts, in their order.
+
+    Attributes:
+        vectors: Each a unit-length vector, 32-bit little-endian floats.
+        tokens: Input tokens that the embedder bills; 0 where nothing is billed.
+
+    """
+
+    vectors: tuple[bytes, ...]
+    tokens: int
+
+
+class Embedder(Protocol):
+    """Somebody who makes vectors of texts; the vectors of two embedders are never compared.
+
+    Attributes:
+        name: Which vectors these are: it changes whenever they could not be compared with the earlier ones.
+        provider, model: Who is paid and at which price; `provider` is "locale" or "prova" where nothing is.
+        floor: Cosine similarity under which a passage has nothing to do with the question.
+
+    """
+
+    name: str
+    provider: str
+    model: str
+    floor: float
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be asked at all (a key is configured)."""
+        ...
+
+    async def embed_passages(self, texts: Sequence[str]) -> Embedded:
+        """Vectors of a document's passages, with the patience of a provider's call.
+
+        Raises:
+            ProviderError: They could not be had.
+
+        """
+        ...
+
+    async def embed_question(self, text: str) -> Embedded:
+        """The vector of one question, within 5 seconds in all; a long one is judged by its beginning.
+
+        Raises:
+            ProviderError: It could not be had.
+
+        """
+        ...
+
+
+class Match(msgspec.Struct, frozen=True):
+    """A passage that resembles a question. `passage` counts from 1; `similarity` is the cosine."""
+
+    document: int
+    passage: int
+    text: str
+    similarity: float
+
+
+class VectorIndex(Protocol):
+    """Passages with their vectors; every method takes the project first, which filters before anything is searched.
+
+    Every method raises `StoreAwayError` within 2 seconds (`write`: 30) when the store does not answer.
+    """
+
+    async def write(
+        self, project: str, document: int, version: int, passages: Sequence[str], vectors: Sequence[bytes]
+    ) -> None:
+        """Store a version of a document whole, in place of what is there under the same version."""
+        ...
+
+    async def forget(self, project: str, document: int, version: int | None = None) -> None:
+        """Remove a version of a document, or all of it. Nothing there is no error."""
+        ...
+
+    async def forget_project(self, project: str) -> None:
+        """Remove everything of a project."""
+        ...
+
+    async def search(
+        self, project: str, live: Mapping[int, int], vector: bytes, most: int, floor: float
+    ) -> Sequence[Match]:
+        """The passages nearest to a vector, best first, among the `live` versions (document → version) alone.
+
+        Args:
+            most: How many at most.
+            floor: Similarity that each has at least.
+
+        """
+        ...
+
+    async def passages(self, project: str, document: int, version: int) -> Sequence[str]:
+        """The passages of a version, in their order; empty when there are none."""
+        ...
+
+    async def ping(self) -> None:
+        """Return if the store answers."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections and memory."""
         ...
 
 
