@@ -11,15 +11,18 @@ import os
 import time
 from collections.abc import Mapping
 from typing import Any, Self
+from urllib.parse import unquote
 
 from gateway.domain.errors import (
     BODY_TOO_SLOW,
     CONTENT_TOO_LARGE,
+    INVALID_REQUEST,
     METHOD_NOT_ALLOWED,
     STORE_UNAVAILABLE,
     UNAUTHORIZED,
     Failure,
 )
+from gateway.wire.mistakes import compressed
 from gateway.wire.replies import encode_failure
 
 ONE_KIB = 1024
@@ -30,8 +33,23 @@ FULL_RETRY_AFTER = 5
 LINGER_SECONDS = 30.0
 LINGER_IDLE_SECONDS = 2.0
 """How long the rest of a body that nobody wants is let in: a connection closed on it would take the reply along."""
+EXPECTING_IDLE_SECONDS = 0.25
+"""The same for a caller who announced a body: most wait to be let on, and send nothing after a refusal."""
+
+CODINGS = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"})
+"""Content codings that would make a body something else; old clients also write `Content-Encoding: UTF-8`."""
 
 JSON_TYPE = "application/json"
+
+FORWARDING_HEADERS = (
+    b"x-forwarded-for",
+    b"x-forwarded-host",
+    b"x-forwarded-proto",
+    b"x-real-ip",
+    b"forwarded",
+    b"via",
+)
+"""Set by whoever stands between a caller and this machine."""
 
 
 class CallerLeft(Exception):  # noqa: N818 - an event, not an error
@@ -73,16 +91,19 @@ class Exchange:
 
     def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any, bodies: BodyBudget) -> None:
         self.method: str = scope["method"]
+        self.path: str = unquote(scope.get("raw_path", b"").decode("latin-1"))
         self.query: bytes = scope.get("query_string", b"")
         self.client: str | None = (scope.get("client") or (None,))[0]
         self.request_id = new_request_id()
         self.arrived = time.monotonic()
         self.status = 0
+        self.linger_seconds = LINGER_SECONDS
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._receive = receive
         self._send = send
         self._bodies = bodies
         self._held = 0
+        self._begun = False
         self._whole = False
 
     def __enter__(self) -> Self:
@@ -96,6 +117,11 @@ class Exchange:
     def header_values(self, name: bytes) -> list[str]:
         """All values of a header (lower-case name), as sent."""
         return [value.decode("latin-1") for key, value in self._headers if key.lower() == name]
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether somebody passed the request on."""
+        return any(self.header_values(name) for name in FORWARDING_HEADERS)
 
     def require_method(self, *allowed: str) -> None:
         """Refuse other methods with 405."""
@@ -120,17 +146,18 @@ class Exchange:
             raise Failure(UNAUTHORIZED)
         return keys[0]
 
-    async def body(self, limit: int) -> bytes:
-        """Read the body: at most `limit` bytes, within 60 seconds.
+    async def body(self, limit: int, seconds: float = BODY_SECONDS) -> bytes:
+        """Read the body: at most `limit` bytes, within so many seconds.
 
         Raises:
-            Failure: 413, 408, or 503 when the worker holds too many bodies.
+            Failure: 400 when it is compressed, 413, 408, or 503 when the worker holds too many bodies.
             CallerLeft: The connection closed before the end.
 
         """
+        self._refuse_compressed()
         chunks: list[bytes] = []
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._read(chunks, limit)
         except (Failure, CallerLeft, TimeoutError) as error:
             # Let go now and not when the refusal has been told: the rest of the body may take its time.
@@ -139,12 +166,19 @@ class Exchange:
             raise (Failure(BODY_TOO_SLOW) if isinstance(error, TimeoutError) else error) from None
         return b"".join(chunks)
 
+    def _refuse_compressed(self) -> None:
+        for value in self.header_values(b"content-encoding"):
+            for coding in value.split(","):
+                if coding.strip().lower() in CODINGS:
+                    raise Failure(INVALID_REQUEST, compressed(coding.strip().lower()))
+
     async def _read(self, chunks: list[bytes], limit: int) -> None:
         size = 0
         while not self._whole:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 raise CallerLeft
+            self._begun = True
             self._whole = not message.get("more_body", False)
             chunk = message.get("body", b"")
             size += len(chunk)
@@ -181,7 +215,7 @@ class Exchange:
     @property
     def _body_follows(self) -> bool:
         """Whether something of the request's body is still under way."""
-        if self._whole or self.header_values(b"expect"):
+        if self._whole:
             return False
         return self.header_values(b"content-length") not in ([], ["0"]) or bool(
             self.header_values(b"transfer-encoding")
@@ -189,11 +223,14 @@ class Exchange:
 
     async def _linger(self) -> None:
         """Let the rest of the body come and go, for a while."""
+        waits = not self._begun and bool(self.header_values(b"expect"))
+        idle = EXPECTING_IDLE_SECONDS if waits else LINGER_IDLE_SECONDS
         try:
-            async with asyncio.timeout(LINGER_SECONDS):
+            async with asyncio.timeout(self.linger_seconds):
                 while not self._whole:
-                    async with asyncio.timeout(LINGER_IDLE_SECONDS):
+                    async with asyncio.timeout(idle):
                         message = await self._receive()
+                    idle = LINGER_IDLE_SECONDS
                     if message["type"] == "http.disconnect":
                         return
                     self._whole = not message.get("more_body", False)

@@ -20,6 +20,7 @@ from gateway.domain.limits import (
     MAX_IDEMPOTENCY_KEY_CHARACTERS,
 )
 from gateway.wire.glossary import Wire
+from gateway.wire.mistakes import what_it_is
 
 _PRINTABLE_ASCII = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _AT_PATH = re.compile(r"at `\$\.?([^`]*)`")
@@ -72,9 +73,14 @@ def open_envelope(body: bytes) -> Envelope:
     try:
         fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _invalid("Il corpo della richiesta non è JSON valido in UTF-8.") from None
+        raise _invalid(what_it_is(body)) from None
     except RecursionError:
         raise _invalid("Il corpo della richiesta è annidato troppo in profondità.") from None
+    if isinstance(fields, str):
+        raise _invalid(
+            "Il corpo della richiesta è una stringa JSON e deve essere un oggetto: "
+            "forse è passato due volte da json_encode()."
+        )
     if not isinstance(fields, dict):
         raise _invalid("Il corpo della richiesta deve essere un oggetto JSON.")
     project = fields.get("progetto")
