@@ -1,0 +1,1 @@
+"""The result card: one recommendation as a picture to share, drawn from plain text and packaged fonts alone."""
