@@ -86,3 +86,22 @@ async def read_audit(
     async with database.connect() as connection:
         rows = await connection.execute(query)
         return tuple(AuditEntry(**row) for row in rows.mappings())
+
+
+class Audit:
+    """Entries about what changes nothing in the configuration but must be seen all the same."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def note(self, by: Operator, at: datetime, action: str, subject: str, about: str) -> None:
+        """Write that somebody did something; `about` names it further (a request's id), never a content."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await record_change(connection, by, at, action, subject, after=_About(about))
+
+        await self._database.transact(work)
+
+
+class _About(msgspec.Struct, frozen=True):
+    about: str

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli import values
+from gateway.domain import inputs
 from gateway.domain.catalog import BrainFallback, ModelFallback, NoFallback
 from gateway.domain.tenants import Permission
 
@@ -17,43 +17,43 @@ from gateway.domain.tenants import Permission
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [
-        (values.read_project, "a", "a"),
-        (values.read_project, "0-shop_it", "0-shop_it"),
-        (values.read_project, "x" * 63, "x" * 63),
-        (values.read_permissions, "", frozenset()),
+        (inputs.read_project, "a", "a"),
+        (inputs.read_project, "0-shop_it", "0-shop_it"),
+        (inputs.read_project, "x" * 63, "x" * 63),
+        (inputs.read_permissions, "", frozenset()),
         (
-            values.read_permissions,
+            inputs.read_permissions,
             " internet , documenti",
             frozenset({Permission.DOCUMENTS, Permission.INTERNET}),
         ),
-        (values.read_per_hour, "0", 0),
-        (values.read_per_hour, "1000000", 1_000_000),
-        (values.read_budget, "none", None),
-        (values.read_budget, "0", 0),
-        (values.read_budget, "2.5", 2_500_000),
-        (values.read_budget, "0.000001", 1),
-        (values.read_budget, "999999999.999999", 999_999_999_999_999),
-        (values.read_price, "0", Decimal(0)),
-        (values.read_price, "0.075", Decimal("0.075")),
-        (values.read_domains, "", ()),
-        (values.read_domains, "a.it", ("a.it",)),
-        (values.read_domains, "Esempio.IT, sub.b.co.uk", ("esempio.it", "sub.b.co.uk")),
-        (values.read_domains, "perché.it", ("xn--perch-fsa.it",)),
-        (values.read_domains, "a。it", ("a.it",)),
-        (values.read_domains, "xn--perch-fsa.it", ("xn--perch-fsa.it",)),
-        (values.read_name, "  Pepper 6 · OpenAI ", "Pepper 6 · OpenAI"),
-        (values.read_name, "perche\u0301", "perché"),
-        (values.read_label, "", ""),
-        (values.read_model_choice, "default", None),
-        (values.read_model_choice, "Pepper 7", "Pepper 7"),
-        (values.read_switch, "on", True),
-        (values.read_switch, "off", False),
-        (values.read_switch, "file", None),
-        (values.read_key_id, "12", 12),
-        (values.read_fallback, "none", NoFallback()),
-        (values.read_fallback, "model:claude-haiku-4-5", ModelFallback("claude-haiku-4-5")),
-        (values.read_fallback, "pepper:Pepper 6 · OpenAI", BrainFallback("Pepper 6 · OpenAI")),
-        (values.read_fallback, 'pepper:"Pepper 6"', BrainFallback("Pepper 6")),
+        (inputs.read_per_hour, "0", 0),
+        (inputs.read_per_hour, "1000000", 1_000_000),
+        (inputs.read_budget, "none", None),
+        (inputs.read_budget, "0", 0),
+        (inputs.read_budget, "2.5", 2_500_000),
+        (inputs.read_budget, "0.000001", 1),
+        (inputs.read_budget, "999999999.999999", 999_999_999_999_999),
+        (inputs.read_price, "0", Decimal(0)),
+        (inputs.read_price, "0.075", Decimal("0.075")),
+        (inputs.read_domains, "", ()),
+        (inputs.read_domains, "a.it", ("a.it",)),
+        (inputs.read_domains, "Esempio.IT, sub.b.co.uk", ("esempio.it", "sub.b.co.uk")),
+        (inputs.read_domains, "perché.it", ("xn--perch-fsa.it",)),
+        (inputs.read_domains, "a。it", ("a.it",)),
+        (inputs.read_domains, "xn--perch-fsa.it", ("xn--perch-fsa.it",)),
+        (inputs.read_name, "  Pepper 6 · OpenAI ", "Pepper 6 · OpenAI"),
+        (inputs.read_name, "perche\u0301", "perché"),
+        (inputs.read_label, "", ""),
+        (inputs.read_model_choice, "default", None),
+        (inputs.read_model_choice, "Pepper 7", "Pepper 7"),
+        (inputs.read_switch, "on", True),
+        (inputs.read_switch, "off", False),
+        (inputs.read_switch, "file", None),
+        (inputs.read_key_id, "12", 12),
+        (inputs.read_fallback, "none", NoFallback()),
+        (inputs.read_fallback, "model:claude-haiku-4-5", ModelFallback("claude-haiku-4-5")),
+        (inputs.read_fallback, "pepper:Pepper 6 · OpenAI", BrainFallback("Pepper 6 · OpenAI")),
+        (inputs.read_fallback, 'pepper:"Pepper 6"', BrainFallback("Pepper 6")),
     ],
 )
 def test_what_is_taken(read: Callable[[str], object], text: str, value: object) -> None:
@@ -64,19 +64,19 @@ def test_what_is_taken(read: Callable[[str], object], text: str, value: object) 
     ("read", "text"),
     [
         *(
-            (values.read_project, text)
+            (inputs.read_project, text)
             for text in ("", "A", "-a", "_a", "a b", "a\n", "è", "a" * 64, "a/b", "a:b", "a{b}")
         ),
         *(
-            (values.read_permissions, text)
+            (inputs.read_permissions, text)
             for text in ("tutto", "Documenti", "documenti,", ",", "internet,internet")
         ),
         *(
-            (values.read_per_hour, text)
+            (inputs.read_per_hour, text)
             for text in ("", "-1", "1.5", "1e3", "1_000", "\u0661\u0662", "1000001", "9" * 5000, "nan")
         ),
         *(
-            (values.read_budget, text)
+            (inputs.read_budget, text)
             for text in (
                 *(
                     "",
@@ -96,9 +96,9 @@ def test_what_is_taken(read: Callable[[str], object], text: str, value: object) 
                 *("0.0000001", "1000000000", "9" * 5000, "\u0663", "+1", "1.", "0x10"),
             )
         ),
-        *((values.read_price, text) for text in ("none", "-0.1", "nan", "1000001", "1e999999999")),
+        *((inputs.read_price, text) for text in ("none", "-0.1", "nan", "1000001", "1e999999999")),
         *(
-            (values.read_domains, text)
+            (inputs.read_domains, text)
             for text in (
                 *(
                     "https://a.it",
@@ -139,14 +139,14 @@ def test_what_is_taken(read: Callable[[str], object], text: str, value: object) 
             )
         ),
         *(
-            (values.read_name, text)
+            (inputs.read_name, text)
             for text in ("", "  ", "a\nb", "a\x00", "\udcff", "x" * 129, "\x1b[31m", "\u202ex")
         ),
-        *((values.read_label, text) for text in ("a\nb", "x" * 129)),
-        *((values.read_switch, text) for text in ("", "ON", "true", "1")),
-        *((values.read_key_id, text) for text in ("", "0", "-1", "1.0", "x", "9" * 30, "\u0661")),
+        *((inputs.read_label, text) for text in ("a\nb", "x" * 129)),
+        *((inputs.read_switch, text) for text in ("", "ON", "true", "1")),
+        *((inputs.read_key_id, text) for text in ("", "0", "-1", "1.0", "x", "9" * 30, "\u0661")),
         *(
-            (values.read_fallback, text)
+            (inputs.read_fallback, text)
             for text in ("", "None", "model:", "pepper:", 'pepper:""', "claude:x", "model:a\nb")
         ),
     ],
@@ -160,16 +160,16 @@ def test_what_is_refused(read: Callable[[str], object], text: str) -> None:
 @given(st.text())
 def test_whatever_is_typed_is_taken_or_refused(text: str) -> None:
     for read in (
-        values.read_project,
-        values.read_permissions,
-        values.read_per_hour,
-        values.read_budget,
-        values.read_price,
-        values.read_domains,
-        values.read_name,
-        values.read_text,
-        values.read_key_id,
-        values.read_fallback,
+        inputs.read_project,
+        inputs.read_permissions,
+        inputs.read_per_hour,
+        inputs.read_budget,
+        inputs.read_price,
+        inputs.read_domains,
+        inputs.read_name,
+        inputs.read_text,
+        inputs.read_key_id,
+        inputs.read_fallback,
     ):
         try:
             read(text)
@@ -180,8 +180,8 @@ def test_whatever_is_typed_is_taken_or_refused(text: str) -> None:
 @given(st.text(alphabet="aàß·.-0x。\uff11", max_size=30))
 def test_a_domain_that_is_taken_is_plain_and_stays_itself(text: str) -> None:
     try:
-        taken = values.read_domains(text)
+        taken = inputs.read_domains(text)
     except ValueError:
         return
-    assert values.read_domains(",".join(taken)) == taken
+    assert inputs.read_domains(",".join(taken)) == taken
     assert all(domain.isascii() and domain == domain.lower() and "/" not in domain for domain in taken)

@@ -1,0 +1,80 @@
+"""What the panel shows instead of a page: the login, or a page that says what went wrong."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from urllib.parse import urlencode
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from gateway.domain.errors import StoreAwayError
+from gateway.routes.panel.pages import SECURITY_HEADERS, Pages, go
+from gateway.routes.panel.visitors import STATE, ForbiddenError, LoginNeededError, Visitor
+from gateway.storage.refusals import UnknownError
+
+LOGIN = "/panel/login"
+
+AnyRequest = Request[Any, Any, Any]
+
+log = logging.getLogger(__name__)
+
+
+def trouble_handlers(pages: Pages) -> dict[Any, Any]:
+    """What to do with each kind of trouble: functions, which Litestar does not copy."""
+
+    def login(request: AnyRequest, _: Exception) -> Response[bytes]:
+        """To the login page, and afterwards back here (if this was a page and not a form)."""
+        if request.headers.get("hx-request") == "true":
+            return Response(b"", status_code=401, headers={**SECURITY_HEADERS, "hx-redirect": LOGIN})
+        wanted = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+        return go(f"{LOGIN}?{urlencode({'next': wanted})}" if request.method == "GET" else LOGIN)
+
+    def forbidden(request: AnyRequest, error: Exception) -> Response[bytes]:
+        kind = "form" if isinstance(error, ForbiddenError) and error.detail == "form" else "role"
+        return told(request, f"trouble.forbidden_{kind}", 403)
+
+    def missing(request: AnyRequest, _: Exception) -> Response[bytes]:
+        return told(request, "trouble.missing", 404)
+
+    def away(request: AnyRequest, error: Exception) -> Response[bytes]:
+        log.warning("the panel misses a store: %s", error)
+        return told(request, "trouble.away", 503)
+
+    def refused(request: AnyRequest, error: Exception) -> Response[bytes]:
+        status = error.status_code if isinstance(error, HTTPException) else 400
+        if status == 404:
+            return missing(request, error)
+        if status >= 500:
+            return broken(request, error)
+        return told(request, "trouble.refused", status)
+
+    def broken(request: AnyRequest, error: Exception) -> Response[bytes]:
+        log.error("internal fault in the panel", exc_info=error)
+        return told(request, "trouble.broken", 500)
+
+    def told(request: AnyRequest, key: str, status: int) -> Response[bytes]:
+        request.scope["state"].setdefault(STATE, NOBODY)  # the guard itself may have missed a store
+        what = pages.words(request)(key)
+        return pages.page(request, "trouble.html", {"status": status, "what": what}, status=status)
+
+    return {
+        LoginNeededError: login,
+        ForbiddenError: forbidden,
+        UnknownError: missing,
+        StoreAwayError: away,
+        HTTPException: refused,
+        Exception: broken,
+    }
+
+
+NOBODY = Visitor(
+    session=None,
+    form_key="-",
+    fresh_form_key=False,
+    address="",
+    secure=False,
+    language="it",
+    theme="auto",
+)

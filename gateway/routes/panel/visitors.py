@@ -1,0 +1,199 @@
+"""Who looks at the panel: the session behind the cookie, the role that an address asks for, the forms' tokens.
+
+Every route names the role it needs in `opt["role"]` (None: everybody); one without is refused at the start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar.connection import ASGIConnection
+from litestar.datastructures import Cookie
+from litestar.exceptions import HTTPException
+from litestar.handlers import BaseRouteHandler
+
+from gateway.domain.operators import Account, Role
+from gateway.domain.tenants import Operator
+from gateway.storage.panel_sessions import ABSOLUTE, Session
+
+if TYPE_CHECKING:
+    from litestar import Request
+
+    from gateway.core import Office
+
+SESSION_COOKIE = "pepper_panel"
+FORM_COOKIE = "pepper_panel_form"
+LANGUAGE_COOKIE = "pepper_panel_lingua"
+THEME_COOKIE = "pepper_panel_tema"
+COOKIE_PATH = "/panel"
+CSRF_FIELD = "csrf"
+CSRF_HEADER = "x-csrf-token"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+LANGUAGES = ("it", "en")
+THEMES = ("auto", "light", "dark")
+STATE = "panel_visitor"
+
+
+class LoginNeededError(HTTPException):
+    """Nobody is logged in: the login page is shown, and afterwards the page that was wanted."""
+
+    status_code = 401
+
+
+class ForbiddenError(HTTPException):
+    """Somebody is logged in whose role is not enough, or a form came without its token."""
+
+    status_code = 403
+
+
+class Visitor(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody in front of a page.
+
+    Attributes:
+        session: None for those who are not logged in.
+        form_key: What this visitor's form tokens are made of: the session's or the anonymous cookie's value.
+        fresh_form_key: The anonymous cookie must be set: it was not there.
+        address: Where from, behind the trusted proxies.
+        secure: Came by HTTPS, so that cookies are to stay there.
+
+    """
+
+    session: Session | None
+    form_key: str
+    fresh_form_key: bool
+    address: str
+    secure: bool
+    language: str
+    theme: str
+
+    @property
+    def account(self) -> Account:
+        """The person. Only where a role was asked for."""
+        if self.session is None:
+            raise LoginNeededError
+        return self.session.account
+
+    @property
+    def operator(self) -> Operator:
+        """The person, for the audit."""
+        return Operator(self.account.email)
+
+    def may(self, role: Role) -> bool:
+        """Whether this visitor may do what asks for `role`."""
+        return self.session is not None and self.session.account.role.may(role)
+
+    def cookie(self, name: str, value: str, *, seconds: int | None = None) -> Cookie:
+        """A cookie of the panel; without `seconds` it ends with the browser, with 0 at once."""
+        return Cookie(
+            key=name,
+            value=value,
+            path=COOKIE_PATH,
+            httponly=True,
+            secure=self.secure,
+            samesite="strict",
+            max_age=seconds,
+        )
+
+    def session_cookie(self, session: Session) -> Cookie:
+        """The cookie of a session that has just begun."""
+        return self.cookie(SESSION_COOKIE, session.token, seconds=int(ABSOLUTE.total_seconds()))
+
+
+class Access:
+    """The panel's guard and its form tokens."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    async def guard(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        """Find out who it is, and refuse whose role is not enough.
+
+        Raises:
+            LoginNeededError: 401, shown as the login page.
+            ForbiddenError: 403.
+
+        """
+        visitor = await self._visitor(connection)
+        connection.scope["state"][STATE] = visitor
+        role: Role | None = handler.opt["role"]
+        if role is None:
+            return
+        if visitor.session is None:
+            raise LoginNeededError
+        if not visitor.account.role.may(role):
+            raise ForbiddenError(detail="role")
+
+    async def check_form(self, request: Request[Any, Any, Any]) -> None:
+        """Refuse a form that did not come from a page of ours.
+
+        Raises:
+            ForbiddenError: 403.
+
+        """
+        if request.method in SAFE_METHODS:
+            return
+        shown = request.headers.get(CSRF_HEADER)
+        if shown is None:
+            shown = (await request.form()).get(CSRF_FIELD)
+        expected = self.form_token(visitor_of(request))
+        if not isinstance(shown, str) or not hmac.compare_digest(shown.encode(), expected.encode()):
+            raise ForbiddenError(detail="form")
+
+    def form_token(self, visitor: Visitor) -> str:
+        """The token of a visitor's forms."""
+        return hmac.new(
+            self._office.secret, b"pepper panel form\0" + visitor.form_key.encode(), hashlib.sha256
+        ).hexdigest()
+
+    async def _visitor(self, connection: ASGIConnection[Any, Any, Any, Any]) -> Visitor:
+        cookies = connection.cookies
+        token = cookies.get(SESSION_COOKIE)
+        session = await self._office.sessions.find(token, self._office.now()) if token else None
+        form_key = session.token if session else cookies.get(FORM_COOKIE, "")
+        fresh = not form_key
+        language, theme = cookies.get(LANGUAGE_COOKIE, ""), cookies.get(THEME_COOKIE, "")
+        return Visitor(
+            session=session,
+            form_key=form_key or secrets.token_urlsafe(24),
+            fresh_form_key=fresh,
+            address=self._address(connection),
+            secure=self._secure(connection),
+            language=language if language in LANGUAGES else LANGUAGES[0],
+            theme=theme if theme in THEMES else THEMES[0],
+        )
+
+    def _address(self, connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+        """The nearest address that no trusted proxy vouches for."""
+        address = connection.client.host if connection.client else ""
+        forwarded = ",".join(connection.headers.getall("x-forwarded-for", [])).split(",")
+        for hop in reversed([one.strip() for one in forwarded if one.strip()]):
+            if not self._trusted(address):
+                break
+            address = hop
+        return address
+
+    def _secure(self, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
+        peer = connection.client.host if connection.client else ""
+        if self._trusted(peer):
+            told = connection.headers.get("x-forwarded-proto", "")
+            if told:
+                return told.split(",")[0].strip().lower() == "https"
+        return bool(connection.scope["scheme"] == "https")
+
+    def _trusted(self, address: str) -> bool:
+        try:
+            parsed = ipaddress.ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._office.trusted_proxies)
+
+
+def visitor_of(request: ASGIConnection[Any, Any, Any, Any]) -> Visitor:
+    """Who the guard found."""
+    visitor: Visitor = request.scope["state"][STATE]
+    return visitor

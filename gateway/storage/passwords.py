@@ -1,0 +1,35 @@
+"""Passwords: argon2id hashes, made and checked off the event loop, a few at a time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+AT_ONCE = 2
+"""A hash takes tens of megabytes and all of a core: a crowd at the login must not take the machine."""
+
+_hasher = PasswordHasher()
+_turns = asyncio.Semaphore(AT_ONCE)
+_NOBODYS = _hasher.hash("nobody has this password")
+
+
+async def hash_password(password: str) -> str:
+    """Give the hash that is kept of a password."""
+    async with _turns:
+        return await asyncio.to_thread(_hasher.hash, password)
+
+
+async def password_fits(kept: str | None, password: str) -> bool:
+    """Whether a password is the one of a kept hash. Without one it takes as long and is False."""
+    async with _turns:
+        fits = await asyncio.to_thread(_verify, kept or _NOBODYS, password)
+    return fits and kept is not None
+
+
+def _verify(kept: str, password: str) -> bool:
+    try:
+        return _hasher.verify(kept, password)
+    except (VerificationError, InvalidHashError):
+        return False

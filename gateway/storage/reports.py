@@ -1,0 +1,263 @@
+"""What administrators look at: sums of the ledger and its pages. Read only, and bounded however long the ledger is.
+
+A page of the ledger looks through at most `SCANNED_AT_ONCE` rows: a filter that nothing fits is told how far it was
+looked, instead of reading ten million rows.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlalchemy import and_, case, func, literal_column, select, tuple_
+
+from gateway.domain.calls import CallRecord, Outcome
+from gateway.storage import schema
+from gateway.storage.batch_rows import read_batch
+from gateway.storage.calls import read_call
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from sqlalchemy import ColumnElement, Select
+
+    from gateway.domain.batches import Batch
+    from gateway.storage.database import Database
+
+SCANNED_AT_ONCE = 100_000
+FAILED = (Outcome.FAILED.value, Outcome.LOST.value)
+
+
+class Spending(msgspec.Struct, frozen=True):
+    """A project's day, in micro-dollars: settled, held by running calls, held by batches."""
+
+    project: str
+    day: date
+    settled: int
+    reserved: int
+    batches: int
+
+
+class Traffic(msgspec.Struct, frozen=True):
+    """Calls of one hour (UTC, `YYYY-MM-DD HH`) of one project, recipe and model."""
+
+    hour: str
+    project: str
+    recipe: str
+    model: str
+    calls: int
+    failed: int
+    fallbacks: int
+    cached: int
+    cost: int
+
+
+class Position(msgspec.Struct, frozen=True):
+    """A place in the ledger: rows older than this one follow."""
+
+    day: date
+    at: datetime
+    request_id: str
+
+
+class LedgerFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows; None means any. `first` and `last` are days of the projects, both included."""
+
+    project: str | None = None
+    recipe: str | None = None
+    outcome: Outcome | None = None
+    first: date | None = None
+    last: date | None = None
+    request: str | None = None
+
+
+class LedgerPage(msgspec.Struct, frozen=True):
+    """Rows, newest first; `older` is where the next page begins, None at the end."""
+
+    rows: tuple[CallRecord, ...]
+    older: Position | None
+
+
+class Reports:
+    """Readings for the panel."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def spending(self, first: date, last: date) -> Sequence[Spending]:
+        """Give every project's spending of these days."""
+        table = schema.spending
+        query = select(
+            table.c.project, table.c.day, table.c.settled, table.c.reserved, table.c.batches
+        ).where(table.c.day.between(first, last))
+        async with self._database.connect() as connection:
+            return tuple(Spending(*row) for row in await connection.execute(query))
+
+    async def traffic(self, since: datetime) -> Sequence[Traffic]:
+        """Give what was called since then, by hour, project, recipe and model."""
+        table = schema.calls
+        hour = self._hour(table.c.started_at)
+        query = (
+            select(
+                hour,
+                table.c.project,
+                table.c.recipe,
+                table.c.model,
+                func.count(),
+                func.sum(case((table.c.outcome.in_(FAILED), 1), else_=0)),
+                func.sum(case((table.c.fallback.is_not(None), 1), else_=0)),
+                func.sum(case((table.c.outcome == Outcome.CACHE.value, 1), else_=0)),
+                func.sum(table.c.cost),
+            )
+            .where(table.c.started_at >= since)
+            .group_by(hour, table.c.project, table.c.recipe, table.c.model)
+        )
+        async with self._database.connect() as connection:
+            rows = await connection.execute(query)
+            return tuple(Traffic(*row[:4], *(int(one) for one in row[4:])) for row in rows)
+
+    async def durations(self, since: datetime, most: int = 5_000) -> Sequence[int]:
+        """Give how many milliseconds the newest answered calls took, at most so many of them, sorted."""
+        table = schema.calls
+        query = (
+            select(table.c.duration_ms)
+            .where(table.c.started_at >= since, table.c.outcome == Outcome.OK.value, table.c.batch.is_(None))
+            .order_by(table.c.started_at.desc())
+            .limit(most)
+        )
+        async with self._database.connect() as connection:
+            return sorted(await connection.scalars(query))
+
+    async def failures(self, since: datetime, most: int = 8) -> Sequence[CallRecord]:
+        """Give the newest calls that failed."""
+        table = schema.calls
+        query = (
+            select(table)
+            .where(table.c.started_at >= since, table.c.outcome.in_(FAILED))
+            .order_by(table.c.started_at.desc())
+            .limit(most)
+        )
+        async with self._database.connect() as connection:
+            rows = await connection.execute(query)
+            return tuple(read_call(row) for row in rows.mappings())
+
+    async def page(self, wanted: LedgerFilter, after: Position | None, size: int) -> LedgerPage:
+        """Give a page of the ledger: the newest rows that fit, or those older than `after`."""
+        table = schema.calls
+        async with self._database.connect() as connection:
+            bound = (await connection.execute(_scan_bound(wanted, after))).one_or_none()
+            query = select(table).where(*_conditions(wanted, after))
+            if bound is not None:
+                query = query.where(~_older(wanted, Position(bound.day, bound.started_at, bound.request_id)))
+            found = await connection.execute(_newest_first(query, wanted).limit(size + 1))
+            rows = tuple(read_call(row) for row in found.mappings())
+        if len(rows) > size:
+            last = rows[size - 1]
+            return LedgerPage(rows[:size], Position(last.day, last.started_at, last.request_id))
+        if bound is None:
+            return LedgerPage(rows, None)
+        return LedgerPage(rows, Position(bound.day, bound.started_at, bound.request_id))
+
+    async def all_rows(self, wanted: LedgerFilter, size: int = 1_000) -> AsyncIterator[CallRecord]:
+        """Give every row that fits, newest first, read page by page."""
+        after: Position | None = None
+        while True:
+            page = await self.page(wanted, after, size)
+            for row in page.rows:
+                yield row
+            if page.older is None:
+                return
+            after = page.older
+
+    async def call(self, request_id: str) -> CallRecord | None:
+        """Give one row."""
+        table = schema.calls
+        async with self._database.connect() as connection:
+            row = (
+                (await connection.execute(select(table).where(table.c.request_id == request_id)))
+                .mappings()
+                .one_or_none()
+            )
+            return None if row is None else read_call(row)
+
+    async def batches(
+        self, project: str | None, state: str | None, before: datetime | None, size: int
+    ) -> Sequence[Batch]:
+        """Give batches, newest first, without their answers."""
+        table = schema.batches
+        columns = [column for column in table.c if column.name != "outcomes"]
+        query = select(*columns, literal_column("'[]'").label("outcomes"))
+        if project is not None:
+            query = query.where(table.c.project == project)
+        if state is not None:
+            query = query.where(table.c.state == state)
+        if before is not None:
+            query = query.where(table.c.created_at < before)
+        async with self._database.connect() as connection:
+            rows = await connection.execute(query.order_by(table.c.created_at.desc()).limit(size))
+            return tuple(read_batch({**row, "outcomes": ()}) for row in rows.mappings())
+
+    async def batch_costs(self, numbers: Sequence[tuple[str, str]]) -> dict[str, int]:
+        """Give what settled batches cost, by their requests' ids: pairs of project and request id."""
+        table = schema.calls
+        query = select(table.c.request_id, table.c.cost).where(
+            tuple_(table.c.project, table.c.request_id).in_(sorted(numbers))
+        )
+        if not numbers:
+            return {}
+        async with self._database.connect() as connection:
+            return {row.request_id: row.cost for row in await connection.execute(query)}
+
+    def _hour(self, column: ColumnElement[Any]) -> ColumnElement[str]:
+        if self._database.dialect == "sqlite":
+            return func.substr(column, 1, 13)
+        return func.date_format(column, "%Y-%m-%d %H")
+
+
+def _conditions(wanted: LedgerFilter, after: Position | None) -> list[ColumnElement[bool]]:
+    table = schema.calls
+    conditions: list[ColumnElement[bool]] = []
+    if wanted.project is not None:
+        conditions.append(table.c.project == wanted.project)
+    if wanted.recipe is not None:
+        conditions.append(table.c.recipe == wanted.recipe)
+    if wanted.outcome is not None:
+        conditions.append(table.c.outcome == wanted.outcome.value)
+    if wanted.first is not None:
+        conditions.append(table.c.day >= wanted.first)
+    if wanted.last is not None:
+        conditions.append(table.c.day <= wanted.last)
+    if wanted.request is not None:
+        conditions.append(table.c.request_id == wanted.request)
+    if after is not None:
+        conditions.append(_older(wanted, after))
+    return conditions
+
+
+def _older(wanted: LedgerFilter, place: Position) -> ColumnElement[bool]:
+    """What comes after a place in the order of `_newest_first`, said so that an index serves it."""
+    table = schema.calls
+    same = and_(table.c.started_at == place.at, table.c.request_id < place.request_id)
+    earlier = and_(table.c.started_at <= place.at, (table.c.started_at < place.at) | same)
+    if wanted.project is None:
+        return earlier
+    return and_(table.c.day <= place.day, (table.c.day < place.day) | earlier)
+
+
+def _scan_bound(wanted: LedgerFilter, after: Position | None) -> Select[Any]:
+    """The last row that one page may look at; nothing when the ledger ends before."""
+    table = schema.calls
+    narrow = LedgerFilter(
+        project=wanted.project, request=wanted.request, first=wanted.first, last=wanted.last
+    )
+    query = select(table.c.day, table.c.started_at, table.c.request_id)
+    query = query.where(*_conditions(narrow, after))
+    return _newest_first(query, wanted).offset(SCANNED_AT_ONCE).limit(1)
+
+
+def _newest_first(query: Select[Any], wanted: LedgerFilter) -> Select[Any]:
+    """A project's rows go by its days, everybody's by the instant: in each case an index has them in that order."""
+    table = schema.calls
+    order = [table.c.started_at.desc(), table.c.request_id.desc()]
+    return query.order_by(*([] if wanted.project is None else [table.c.day.desc()]), *order)
