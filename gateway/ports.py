@@ -21,6 +21,10 @@ from gateway.domain.events import ProviderEvents
 # --- providers ---------------------------------------------------------------------------------------------------
 
 
+DECLINING_STATUSES = frozenset({429, 529})
+"""A clear refusal to serve: nothing was begun."""
+
+
 class Trouble(StrEnum):
     """Kinds of a provider's failure: they decide what the chain does next (decision: retry, next choice, stop)."""
 
@@ -75,6 +79,13 @@ class ProviderError(Exception):
         self.status = status
         self.retry_after = retry_after
         self.sent = sent
+        self.billed_tokens = 0
+        """What an embedder was paid for texts whose vectors it did not give."""
+
+    @property
+    def declined(self) -> bool:
+        """Whether it is certain that no model worked on the request: it never arrived, or was turned away for load."""
+        return not self.sent or self.status in DECLINING_STATUSES
 
 
 class Provider(Protocol):
@@ -289,6 +300,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
         cap: Micro-dollars, or None for a project without a cap (the reservation is held all the same, so that a
             process that dies leaves a trace).
         worst_case: Micro-dollars to reserve.
+        strict: Under a cap nobody is admitted whom it does not cover, also when the project has no reservation.
         record: Opaque bytes returned by `orphans` if the process dies: what to write in the ledger.
 
     """
@@ -298,6 +310,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     cap: int | None
     worst_case: int
     record: bytes
+    strict: bool = False
 
 
 class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -370,7 +383,7 @@ class BudgetSpent(msgspec.Struct, frozen=True):
 
 
 class BudgetHeld(msgspec.Struct, frozen=True):
-    """Only reservations of running calls are in the way: wait for room."""
+    """Only reservations of running calls are in the way: wait for room. Or, if `strict`, the own worst case is."""
 
 
 class TotalUnknown(msgspec.Struct, frozen=True):
@@ -448,8 +461,9 @@ class Gate(Protocol):
     async def admit(self, request: AdmissionRequest) -> Verdict:
         """Decide, in this order: claim, window, cache, budget. Anything but `Admitted` and a cached `Earlier` leaves no trace.
 
-        Budget: spent ≥ cap → `BudgetSpent`; admitted while spent + reserved + own ≤ cap, and always when the project
-        has no reservation that day and spent < cap; else `BudgetHeld`. The reservation is held also without a cap.
+        Budget: spent ≥ cap → `BudgetSpent`; admitted while spent + reserved + own ≤ cap, and (not if `strict`) always
+        when the project has no reservation that day and spent < cap; else `BudgetHeld`. The reservation is held also
+        without a cap.
         """
         ...
 

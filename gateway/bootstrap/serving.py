@@ -10,12 +10,17 @@ import socket
 
 from gateway.attachments.read import Attachments
 from gateway.bootstrap.data_folder import StartError, data_id
+from gateway.bootstrap.dilem import make_dilem, upkeep_of
 from gateway.bootstrap.gates import open_gate
+from gateway.bootstrap.knowledge import make_knowledge, make_library
+from gateway.bootstrap.notices import make_courier, make_notifying
+from gateway.bootstrap.offices import make_office
 from gateway.bootstrap.stores import check_secret, key_value_name, make_stores
 from gateway.chain.admit import Admitting
 from gateway.chain.answer import Chain
 from gateway.chain.authenticate import Authenticator
 from gateway.chain.batch import Deferred
+from gateway.chain.batch_closing import Closing
 from gateway.chain.budget import BudgetJudge
 from gateway.chain.current import Current
 from gateway.chain.leases import Leases
@@ -25,9 +30,10 @@ from gateway.chain.plan import Planner
 from gateway.chain.record import Recording
 from gateway.chain.upkeep import Upkeep
 from gateway.core import Core
+from gateway.dilem.rehearsal import stand_ins
 from gateway.domain.clock import system_clock
 from gateway.domain.errors import StoreAwayError
-from gateway.ports import Provider
+from gateway.ports import BatchProvider, Provider
 from gateway.providers.claude import Claude
 from gateway.providers.openai import OpenAI
 from gateway.providers.sandbox import Sandbox
@@ -41,8 +47,12 @@ from gateway.storage.spool import Spool
 log = logging.getLogger(__name__)
 
 
-def build(settings: Settings) -> Core:
+def build(settings: Settings, address: str | None = None) -> Core:
     """Put a serving process together; nothing is connected or started yet.
+
+    Args:
+        settings: The environment.
+        address: Where the server listens, such as `http://127.0.0.1:8080`.
 
     Raises:
         StartError: The data folder, the secret or a recipe file is unusable.
@@ -53,7 +63,7 @@ def build(settings: Settings) -> Core:
     transport = Transport()
     claude = Claude(transport, settings.anthropic_key, settings.anthropic_url)
     openai = OpenAI(transport, settings.openai_key, settings.openai_url)
-    sandbox = Sandbox(settings.data / "prova")
+    sandbox = Sandbox(settings.data / "prova", stand_ins())
     providers: dict[str, Provider] = {one.name: one for one in (claude, openai, sandbox)}
     judge = BudgetJudge(stores.nodes)
 
@@ -71,16 +81,30 @@ def build(settings: Settings) -> Core:
     memory = Memory(stores.conversations)
     attachments = Attachments()
     recording = Recording(ledger, leases, stores.now)
-    planner = Planner(memory, attachments, settings.timezone)
+    knowledge = make_knowledge(stores, openai)
+    planner = Planner(memory, attachments, knowledge.consulting, settings.timezone)
     admitting = Admitting(gate, stores.calls, judge, leases, zone=settings.timezone, now=stores.now)
+    library = make_library(
+        stores, knowledge, current=current, admitting=admitting, ledger=ledger, leases=leases, gate=gate
+    )
+    batches = Batches(stores.database)
+    batch_providers: dict[str, BatchProvider] = {one.name: one for one in (claude, openai, sandbox)}
+    closing = Closing(
+        current=current,
+        leases=leases,
+        gate=gate,
+        batches=batches,
+        providers=batch_providers,
+        now=stores.now,
+    )
     deferred = Deferred(
         current=current,
         planner=planner,
         admitting=admitting,
         leases=leases,
-        gate=gate,
-        batches=Batches(stores.database),
-        providers={one.name: one for one in (claude, openai, sandbox)},
+        closing=closing,
+        batches=batches,
+        providers=batch_providers,
         now=stores.now,
     )
     node = Node(
@@ -90,6 +114,11 @@ def build(settings: Settings) -> Core:
         host=socket.gethostname()[:64],
         pid=os.getpid(),
         started_at=system_clock(),
+    )
+
+    courier = make_courier(stores)
+    notifying = make_notifying(
+        stores, courier, current=current, closing=closing, batches=batches, holder=node.id
     )
 
     async def installed() -> None:
@@ -106,20 +135,26 @@ def build(settings: Settings) -> Core:
         gc.collect()
         gc.freeze()
 
+    chain = Chain(
+        current=current,
+        authenticator=authenticator,
+        planner=planner,
+        admitting=admitting,
+        recording=recording,
+        providers=providers,
+        calls=stores.calls,
+        conversations=stores.conversations,
+        deferred=deferred,
+        consulting=knowledge.consulting,
+        library=library,
+        zone=settings.timezone,
+        now=stores.now,
+    )
+    dilem = make_dilem(stores, chain, address)
     return Core(
-        chain=Chain(
-            current=current,
-            authenticator=authenticator,
-            planner=planner,
-            admitting=admitting,
-            recording=recording,
-            providers=providers,
-            calls=stores.calls,
-            conversations=stores.conversations,
-            deferred=deferred,
-            zone=settings.timezone,
-            now=stores.now,
-        ),
+        chain=chain,
+        dilem=dilem,
+        office=make_office(stores),
         current=current,
         recording=recording,
         ledger=ledger,
@@ -130,19 +165,24 @@ def build(settings: Settings) -> Core:
             ledger=ledger,
             authenticator=authenticator,
             memory=memory,
-            deferred=deferred,
+            closing=closing,
+            notifying=notifying,
+            library=library,
             gate=gate,
             calls=stores.calls,
             nodes=stores.nodes,
             tenants=stores.tenants,
             node=node,
             now=stores.now,
+            more=() if dilem is None else upkeep_of(dilem),
         ),
         database=stores.database,
         gate=gate,
+        index=knowledge.index,
+        library=library,
         openers=(transport.open, installed),
         warmers=(warm,),
-        closers=(attachments.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
+        closers=(*knowledge.closers, attachments.aclose, courier.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
         zone=settings.timezone,
         drain_seconds=settings.drain_seconds,
         metrics_token=settings.metrics_token,

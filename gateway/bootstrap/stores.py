@@ -28,7 +28,7 @@ from gateway.storage.calls import Calls
 from gateway.storage.catalog import Catalog
 from gateway.storage.conversations import Conversations
 from gateway.storage.database import Database
-from gateway.storage.first_start import first_start, install
+from gateway.storage.first_start import first_owner, first_start, install
 from gateway.storage.migrate import NewerSchemaError, SchemaState, schema_state
 from gateway.storage.migrate import migrate as migrate_schema
 from gateway.storage.nodes import Nodes
@@ -36,6 +36,7 @@ from gateway.storage.outages import MissingSchemaError
 from gateway.storage.tenants import Tenants
 
 LIVE_SECONDS = 15.0
+DEFAULT_ADDRESS = "http://127.0.0.1:8080"
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ async def open_stores(settings: Settings, notice: Callable[[str], None]) -> Asyn
     """Open the stores for a command: an empty embedded store first gets what the first start gives it.
 
     Args:
-        notice: Shown once for ever: the demo project's key.
+        notice: Shown once for ever: the demo project's key, the panel owner's link.
 
     Raises:
         StartError: Something is unusable, or the database was made with another secret.
@@ -134,8 +135,13 @@ async def migrate_stores(settings: Settings, notice: Callable[[str], None]) -> N
         await stores.database.close()
 
 
-async def migrate(stores: Stores, notice: Callable[[str], None]) -> None:
-    """Schema, brains, built-in project; on the embedded default also the demo project."""
+async def migrate(stores: Stores, notice: Callable[[str], None], base: str = DEFAULT_ADDRESS) -> None:
+    """Schema, brains, built-in project; on the embedded default also the demo project and the panel's first owner.
+
+    Args:
+        base: Where the panel will be, for the owner's link.
+
+    """
     with OneAtATime(stores.settings.data / LOCK_FILE):
         try:
             await migrate_schema(stores.database)
@@ -148,6 +154,12 @@ async def migrate(stores: Stores, notice: Callable[[str], None]) -> None:
             key = await first_start(stores.database, stores.secret, now)
             if key is not None:
                 notice(f"Demo project created. Its key, shown only now: {key}")
+            token = await first_owner(stores.database, now)
+            if token is not None:
+                notice(
+                    "Panel owner created. Choose their password here, once, within 24 hours: "
+                    f"{base}/panel/set-up/{token}"
+                )
 
 
 async def check_secret(stores: Stores) -> None:
@@ -164,14 +176,15 @@ async def check_secret(stores: Stores) -> None:
 
 
 async def check_nodes(stores: Stores) -> None:
-    """Refuse to serve beside a live node that counts in another key-value store.
+    """Refuse to serve beside a live node that counts in another key-value store; warn beside one with another index.
 
     Raises:
         StartError: There is one.
 
     """
     mine = key_value_name(stores.settings)
-    for node in await stores.nodes.live_nodes(LIVE_SECONDS):
+    nodes = await stores.nodes.live_nodes(LIVE_SECONDS)
+    for node in nodes:
         if node.key_value != mine and (
             node.key_value.startswith("embedded:") or mine.startswith("embedded:")
         ):
@@ -179,10 +192,21 @@ async def check_nodes(stores: Stores) -> None:
                 "PEPPER_REDIS_URL: this node and another live one would count in different key-value stores, one of them "
                 "embedded; limits would double"
             )
+    others = {node.data_id for node in nodes} - {data_id(stores.settings.data)}
+    if stores.settings.vector_url is None and others:
+        log.warning(
+            "PEPPER_VECTOR_URL: this node's vector index is embedded in its data folder, and other live nodes have "
+            "another: what one of them is given to know, the others don't find"
+        )
 
 
-async def prepare_to_serve(settings: Settings, notice: Callable[[str], None]) -> None:
+async def prepare_to_serve(
+    settings: Settings, notice: Callable[[str], None], base: str = DEFAULT_ADDRESS
+) -> None:
     """Check, once before the workers start, what should stop a start; a store that is away does not.
+
+    Args:
+        base: The address served, for the first owner's link.
 
     Raises:
         StartError: Another secret, a second node with a key-value store of its own, no schema.
@@ -191,7 +215,7 @@ async def prepare_to_serve(settings: Settings, notice: Callable[[str], None]) ->
     stores = make_stores(settings)
     try:
         if settings.embedded_database:
-            await migrate(stores, notice)
+            await migrate(stores, notice, base)
         elif await schema_state(stores.database) is not SchemaState.CURRENT:
             raise StartError("PEPPER_DATABASE_URL: the tables are not this release's: run `pepper migrate`")
         await check_secret(stores)

@@ -11,7 +11,7 @@ import logging
 import math
 import random
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -155,7 +155,9 @@ class Admitting:
                 case LimitReached(retry_after):
                     raise Failure(TOO_MANY_REQUESTS, retry_after=retry_after)
                 case BudgetSpent():
-                    raise Failure(BUDGET_EXHAUSTED, retry_after=self.until_midnight())
+                    raise Failure(BUDGET_EXHAUSTED, retry_after=self.until_midnight(plan.policy.zone))
+                case BudgetHeld() if plan.policy.strict:
+                    raise Failure(BUDGET_EXHAUSTED, retry_after=self.until_midnight(plan.policy.zone))
                 case BudgetHeld() if time.monotonic() - began >= ROOM_SECONDS:
                     raise Failure(TOO_MANY_REQUESTS, HELD_NOTE, retry_after=BUDGET_HELD_RETRY_AFTER)
                 case Busy() if time.monotonic() - began >= BUSY_SECONDS:
@@ -167,7 +169,7 @@ class Admitting:
 
     async def _ask(self, plan: Plan, *, waited: bool, leaves_record: bool) -> tuple[Verdict, Lease]:
         """One try: by the gate alone, or by the gate and the database while that judges caps."""
-        capped = plan.scope.project.daily_budget is not None
+        capped = plan.cap is not None
         by_database = capped and self._judge.in_database
         if by_database and self._judge.settling > 0:
             await asyncio.sleep(self._judge.settling)
@@ -189,9 +191,10 @@ class Admitting:
     async def _ask_without_gate(self, plan: Plan, lease: Lease) -> tuple[Verdict, Lease]:
         lease.in_gate = False
         project, request = plan.scope.project, lease.request
-        wait = self._window.take(project.name, request.request_id, project.hourly_limit, request.now)
-        if wait is not None:
-            return LimitReached(wait), lease
+        if request.hourly_limit is not None:
+            wait = self._window.take(project.name, request.request_id, request.hourly_limit, request.now)
+            if wait is not None:
+                return LimitReached(wait), lease
         if not lease.capped:
             return Admitted(), lease
         if not self._judge.in_database:
@@ -205,9 +208,10 @@ class Admitting:
 
     async def _reserve(self, lease: Lease, plan: Plan, admitted: Admitted) -> Verdict:
         """Reserve in the database; a refusal there undoes what the gate let in."""
-        cap = plan.scope.project.daily_budget
         try:
-            found = await self._calls.reserve(reservation_of(lease.request), cap)
+            found = await self._calls.reserve(
+                reservation_of(lease.request), plan.cap, strict=plan.policy.strict
+            )
         except StoreAwayError:
             await self._leases.release(lease)
             raise
@@ -232,7 +236,7 @@ class Admitting:
 
     def _request(self, plan: Plan, *, judged: bool, waited: bool, leaves_record: bool) -> AdmissionRequest:
         scope, project = plan.scope, plan.scope.project
-        counted = scope.caller.by is None
+        counted = scope.caller.by is None and plan.policy.counted
         return AdmissionRequest(
             project=project.name,
             request_id=scope.request_id,
@@ -243,15 +247,16 @@ class Admitting:
             terms=Terms(
                 day=plan.day.isoformat(),
                 epoch=self._judge.epoch,
-                cap=project.daily_budget if judged else None,
+                cap=plan.cap if judged else None,
+                strict=plan.policy.strict,
                 worst_case=plan.worst_case,
                 record=msgspec.json.encode(lost_record(plan)) if leaves_record else b"",
             ),
         )
 
-    def until_midnight(self) -> int:
+    def until_midnight(self, zone: tzinfo | None = None) -> int:
         """Whole seconds until the next day's budget."""
-        return seconds_to_midnight(self._now(), self._zone)
+        return seconds_to_midnight(self._now(), zone or self._zone)
 
 
 def claim_of(plan: Plan, *, waited: bool) -> Claim | None:
@@ -280,7 +285,7 @@ def lost_record(plan: Plan) -> CallRecord:
     )
 
 
-def seconds_to_midnight(now: datetime, zone: ZoneInfo) -> int:
+def seconds_to_midnight(now: datetime, zone: tzinfo) -> int:
     """Whole seconds until the project's next day begins, at least 1."""
     local = now.astimezone(zone)
     tomorrow = datetime.combine(local.date() + timedelta(days=1), datetime.min.time(), zone)

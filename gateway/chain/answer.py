@@ -14,22 +14,26 @@ from zoneinfo import ZoneInfo
 from gateway.chain.admit import Admission, Admitting
 from gateway.chain.authenticate import Authenticator
 from gateway.chain.batch import Deferred
-from gateway.chain.capabilities import capabilities_of
+from gateway.chain.capabilities import capabilities_of, knows
 from gateway.chain.circuit import Circuits
 from gateway.chain.current import Current
 from gateway.chain.keeping import CutCall, KeptAnswer
+from gateway.chain.library import Library
 from gateway.chain.plan import Plan, Planner
 from gateway.chain.prepare import prepare
 from gateway.chain.provide import Providing
 from gateway.chain.rate import RateLimit
 from gateway.chain.record import Recording
 from gateway.chain.replay import as_repeat, replay
+from gateway.chain.retrieval import Consulting
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.batches import Batch
+from gateway.domain.calls import PARTNER_POLICY, CallPolicy
 from gateway.domain.capabilities import Capabilities
 from gateway.domain.clock import Clock
 from gateway.domain.completion import CompletionRequest
 from gateway.domain.events import Events
+from gateway.domain.knowledge import Shelf, Uploaded
 from gateway.domain.tenants import Caller, Scope
 from gateway.ports import Claim, Provider
 from gateway.storage.calls import Calls
@@ -51,6 +55,8 @@ class Chain:
         calls: Calls,
         conversations: Conversations,
         deferred: Deferred,
+        consulting: Consulting,
+        library: Library,
         zone: ZoneInfo,
         now: Clock,
     ) -> None:
@@ -63,6 +69,8 @@ class Chain:
         self._calls = calls
         self._conversations = conversations
         self._deferred = deferred
+        self._consulting = consulting
+        self._library = library
         self._zone = zone
         self._now = now
         self._rate = RateLimit()
@@ -76,8 +84,10 @@ class Chain:
         """A caller without a key, for the gateway's own front doors."""
         return self._authenticator.on_behalf(project, by)
 
-    async def answer(self, scope: Scope, request: CompletionRequest) -> Events:
-        """Answer a request.
+    async def answer(
+        self, scope: Scope, request: CompletionRequest, policy: CallPolicy = PARTNER_POLICY
+    ) -> Events:
+        """Answer a request by a front door's rules.
 
         Awaiting refuses (`Failure` with an HTTP status, `StoreAwayError`); the events that come back only tell. They
         must be iterated or closed: closing them early is how a caller who leaves is told to the provider.
@@ -90,7 +100,7 @@ class Chain:
             earlier = await self._admitting.earlier(scope.project.name, claim)
         while not isinstance(earlier, KeptAnswer):
             self._current.require_database()
-            plan = await self._planner.plan(scope, request, snapshot, self._now(), earlier)
+            plan = await self._planner.plan(scope, request, snapshot, self._now(), earlier, policy=policy)
             admitted = await self._admitting.admit(plan)
             if isinstance(admitted, Admission):
                 if admitted.earlier is not None:
@@ -100,6 +110,19 @@ class Chain:
         if earlier.pair is not None:
             await self._conversations.append(earlier.pair)
         return replay(as_repeat(earlier.answer))
+
+    async def affords(self, scope: Scope, request: CompletionRequest, policy: CallPolicy) -> bool:
+        """Whether the day's settled spending leaves room for the worst case of a request.
+
+        Raises:
+            Failure: The request could not be answered at all.
+            StoreAwayError: The database does not answer.
+
+        """
+        snapshot = await self._current.snapshot_for(scope.project)
+        plan = await self._planner.plan(scope, request, snapshot, self._now(), policy=policy)
+        spent = await self._calls.spent(scope.project.name, plan.day)
+        return plan.cap is None or (spent < plan.cap and spent + plan.worst_case <= plan.cap)
 
     async def submit(self, scope: Scope, request: CompletionRequest) -> Batch:
         """Take deferred work in: see `Deferred.submit`."""
@@ -115,10 +138,34 @@ class Chain:
         self._rate.take(scope.project.name)
         day = self._now().astimezone(self._zone).date()
         spent = await self._calls.spent(scope.project.name, day)
-        return capabilities_of(await self._current.snapshot_for(scope.project), scope, spent)
+        knowledge = await self._library.state(scope) if knows(scope.project) else None
+        return capabilities_of(await self._current.snapshot_for(scope.project), scope, spent, knowledge)
+
+    async def add_document(self, scope: Scope, name: str, text: str) -> Uploaded:
+        """Take a document into the project's knowledge: see `Library.add`."""
+        self._rate.take(scope.project.name)
+        return await self._library.add(scope, name, text)
+
+    async def documents(self, scope: Scope) -> Shelf:
+        """Give the project's documents: see `Library.shelf`."""
+        self._rate.take(scope.project.name)
+        return await self._library.shelf(scope)
+
+    async def remove_document(self, scope: Scope, document: int) -> None:
+        """Take a document out of the project's knowledge: see `Library.remove`."""
+        self._rate.take(scope.project.name)
+        await self._library.remove(scope, document)
 
     async def _told(self, snapshot: Snapshot, plan: Plan, admission: Admission, began: float) -> Events:
-        providing = Providing(self._providers, self.circuits, snapshot.price, prepare(plan), plan.targets)
+        providing = Providing(
+            self._providers,
+            self.circuits,
+            snapshot.price,
+            prepare(plan),
+            plan.targets,
+            policy=plan.policy,
+            retrieval=self._consulting.begin(plan.scope, plan.request.content, plan.knowledge, snapshot),
+        )
         telling = self._recording.tell(plan, admission, providing, began)
         await anext(telling)  # from here on the call is recorded, however it ends
         return cast("Events", telling)

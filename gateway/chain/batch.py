@@ -10,28 +10,19 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 
 import msgspec
 
 from gateway.chain.admit import Admission, Admitting
-from gateway.chain.batch_row import begun, cost_of, ledger_record, state_of
+from gateway.chain.batch_closing import KEPT, RETRY_AFTER, Closing
+from gateway.chain.batch_row import begun
 from gateway.chain.current import Current
 from gateway.chain.leases import Leases
 from gateway.chain.plan import Plan, Planner
 from gateway.chain.prepare import prepare
 from gateway.chain.provide import BACKOFF_SECONDS, BAD_REQUEST, LONGEST_RETRY_AFTER_SECONDS
-from gateway.domain.batches import (
-    Batch,
-    BatchState,
-    Ended,
-    Gone,
-    ItemFailure,
-    ItemOutcome,
-    ItemTrouble,
-    Running,
-)
-from gateway.domain.calls import Outcome
+from gateway.domain.batches import Batch, BatchState
 from gateway.domain.clock import Clock
 from gateway.domain.completion import CompletionRequest
 from gateway.domain.errors import (
@@ -48,15 +39,11 @@ from gateway.domain.errors import (
 from gateway.domain.limits import MAX_OPEN_BATCHES
 from gateway.domain.money import dollars
 from gateway.domain.tenants import Scope
-from gateway.ports import BatchProvider, Gate, ProviderError, Settlement
-from gateway.storage.batches import Batches, NoRoom, Opened, TooManyOpen
+from gateway.ports import BatchProvider, ProviderError, Settlement
+from gateway.storage.batch_rows import NoRoom, Opened, TooManyOpen
+from gateway.storage.batches import Batches
 from gateway.storage.refusals import UnknownError
 
-KEPT = timedelta(days=30)
-UNCLAIMED = timedelta(days=29)
-LOST_AFTER = timedelta(hours=25)
-POLL_SECONDS = 20
-RETRY_AFTER = 20
 OVERLOADED_STATUSES = frozenset({429, 529})
 MARK_SECONDS = 5.0
 REOPEN_SECONDS = 0.3
@@ -74,7 +61,7 @@ class Deferred:
         planner: Planner,
         admitting: Admitting,
         leases: Leases,
-        gate: Gate,
+        closing: Closing,
         batches: Batches,
         providers: Mapping[str, BatchProvider],
         now: Clock,
@@ -83,7 +70,7 @@ class Deferred:
         self._planner = planner
         self._admitting = admitting
         self._leases = leases
-        self._gate = gate
+        self._closing = closing
         self._batches = batches
         self._providers = providers
         self._now = now
@@ -128,19 +115,8 @@ class Deferred:
             raise Failure(UNKNOWN_BATCH)
         if batch.state is not BatchState.RUNNING:
             return batch
-        if not await self._batches.take_turn(project, number, now, POLL_SECONDS):
-            return batch
-        settled = await self._advance(batch, now)
+        settled = await self._closing.look(batch)
         return await self._batches.get(project, number, now - KEPT) or batch if settled else batch
-
-    async def close_old(self) -> None:
-        """Book what nobody collected for 29 days as it was reserved, and forget what is older than 30."""
-        now = self._now()
-        for batch in await self._batches.unsettled_before(now - UNCLAIMED):
-            expired = tuple(ItemFailure(ItemTrouble.EXPIRED) for _ in range(batch.total))
-            log.warning("a batch was never collected and is booked as reserved: %s", batch.number)
-            await self._settle(batch, expired, BatchState.EXPIRED, Outcome.LOST, batch.reserved)
-        await self._batches.delete_older_than(now - KEPT)
 
     async def _open(self, batch: Batch, scope: Scope, admission: Admission) -> None:
         """Write the row and its reservation; from then on the gate learns of it with the day's total."""
@@ -155,12 +131,12 @@ class Deferred:
             raise Failure(UNAUTHORIZED) from None
         if isinstance(opened, TooManyOpen):
             await self._leases.release(admission.lease)
-            raise Failure(TOO_MANY_BATCHES)
+            raise Failure(TOO_MANY_BATCHES, retry_after=RETRY_AFTER)
         if isinstance(opened, NoRoom):
             await self._leases.release(admission.lease)
             raise self._no_room(batch.reserved, alone=opened.alone)
         # A total that somebody has just loaded holds the batch already: adding it would count it twice.
-        cost = 0 if await self._forget_total(batch) else batch.reserved
+        cost = 0 if await self._closing.forget_total(batch) else batch.reserved
         settlement = Settlement(request=admission.lease.request, cost=cost, now=self._now().timestamp())
         await self._leases.settle(admission.lease, settlement)
 
@@ -178,20 +154,14 @@ class Deferred:
         try:
             return await self._batches.open(batch, cap, MAX_OPEN_BATCHES)
         except StoreAwayError:
-            await self._cancel(batch)
+            await self._closing.cancel(batch)
             raise
-
-    async def _cancel(self, batch: Batch) -> None:
-        try:
-            await self._batches.cancel(batch.project, batch.number)
-        except StoreAwayError as error:
-            log.warning("a batch could not be cancelled: %s", error, extra={"request": batch.request_id})
-        await self._forget_total(batch)
 
     async def _send(self, batch: Batch, plans: tuple[Plan, ...]) -> Batch:
         """Hand it in. Only what was clearly refused is tried again; what is ambiguous stays and is found later."""
         provider = self._providers[batch.target.provider]
         calls = [prepare(plan) for plan in plans]
+        batch = await self._begin(batch)
         for number in range(len(BACKOFF_SECONDS) + 1):
             try:
                 provider_id = await provider.submit(batch.number, calls, batch.target)
@@ -201,13 +171,25 @@ class Deferred:
                     return batch
                 pause = _pause(number, error)
                 if pause is None:
-                    await self._cancel(batch)
+                    await self._closing.cancel(batch)
                     raise _refusal(error, attached=bool(calls[0].attachments)) from error
                 await asyncio.sleep(pause)
             else:
                 await self._mark_sent(batch, provider_id)
                 return msgspec.structs.replace(batch, provider_id=provider_id)
         return batch
+
+    async def _begin(self, batch: Batch) -> Batch:
+        """Note that from now on the provider may have it: without that note it is certain that nobody was asked."""
+        sent_at = datetime.now(UTC)
+        try:
+            there = await self._batches.sending(batch.project, batch.number, sent_at)
+        except StoreAwayError:
+            await self._closing.cancel(batch)
+            raise
+        if not there:
+            raise StoreAwayError("the batch was taken for one whose process had died")
+        return msgspec.structs.replace(batch, sent_at=sent_at)
 
     async def _mark_sent(self, batch: Batch, provider_id: str) -> None:
         """Write the provider's name down; if the database is away just now, it is found again by its contents."""
@@ -216,66 +198,6 @@ class Deferred:
                 await self._batches.sent(batch.project, batch.number, provider_id)
         except (StoreAwayError, TimeoutError) as error:
             log.warning("a batch's name could not be written: %s", error, extra={"request": batch.request_id})
-
-    async def _advance(self, batch: Batch, now: datetime) -> bool:
-        """Ask the provider; True if the batch has ended and is written and paid."""
-        provider = self._providers[batch.target.provider]
-        try:
-            provider_id = batch.provider_id or await self._find(provider, batch)
-            if provider_id is None:
-                if now - batch.created_at < LOST_AFTER:
-                    return False
-                return await self._end(batch, {}, ItemTrouble.MISSING)
-            polled = await provider.poll(
-                provider_id, batch.number, batch.total, shape=batch.shape, documents=batch.documents
-            )
-        except ProviderError as error:
-            log.warning(
-                "a batch could not be asked for: %s", error.reason, extra={"request": batch.request_id}
-            )
-            raise Failure(PROVIDER_UNAVAILABLE, retry_after=RETRY_AFTER, reason=error.reason) from error
-        match polled:
-            case Running():
-                return False
-            case Gone():
-                return await self._end(batch, {}, ItemTrouble.MISSING)
-            case Ended(outcomes):
-                return await self._end(batch, outcomes, ItemTrouble.MISSING)
-
-    async def _find(self, provider: BatchProvider, batch: Batch) -> str | None:
-        held = await self._batches.held_ids(batch.target.provider)
-        found = await provider.find(batch.number, batch.sent_at or batch.created_at, batch.total, held)
-        if found is None or await self._batches.sent(batch.project, batch.number, found):
-            return found
-        return None  # it is another row's
-
-    async def _end(self, batch: Batch, outcomes: Mapping[int, ItemOutcome], otherwise: ItemTrouble) -> bool:
-        """Write the outcomes in the order of the texts, and what they cost."""
-        ordered = tuple(outcomes.get(position) or ItemFailure(otherwise) for position in range(batch.total))
-        price = self._current.snapshot.price(batch.target.provider, batch.target.model)
-        cost = sum(cost_of(price, outcome) for outcome in ordered)
-        state = state_of(ordered)
-        outcome = Outcome.OK if state is BatchState.READY else Outcome.FAILED
-        return await self._settle(batch, ordered, state, outcome, cost)
-
-    async def _settle(
-        self, batch: Batch, outcomes: tuple[ItemOutcome, ...], state: BatchState, outcome: Outcome, cost: int
-    ) -> bool:
-        ended = msgspec.structs.replace(batch, outcomes=outcomes, state=state, settled_at=self._now())
-        price = self._current.snapshot.price(batch.target.provider, batch.target.model)
-        await self._batches.settle(ended, ledger_record(ended, outcome, cost, price))
-        await self._forget_total(batch)
-        return True
-
-    async def _forget_total(self, batch: Batch) -> bool:
-        """The day's total has changed in the database: the gate reads it anew. False if it could not be told."""
-        try:
-            self._leases.require_gate()
-            await self._gate.forget_total(batch.project, batch.day.isoformat())
-        except StoreAwayError:
-            await self._leases.gate_lost()
-            return False
-        return True
 
 
 def _accepted_nothing(error: ProviderError) -> bool:

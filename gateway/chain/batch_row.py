@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from gateway.chain.plan import Plan
@@ -14,6 +13,7 @@ from gateway.domain.usage import Price, Usage
 
 HALF = Decimal("0.5")
 NUMBER_BYTES = 6
+NOTICE_BYTES = 12
 
 
 def new_number() -> str:
@@ -39,13 +39,12 @@ def begun(whole: Plan, plans: tuple[Plan, ...], amount: int) -> Batch:
         documents=tuple(part.name for part in whole.features.attachments if isinstance(part, Pdf)),
         cited=whole.features.cited,
         reserved=amount,
-        sent_at=datetime.now(UTC),
     )
 
 
 def ledger_record(batch: Batch, outcome: Outcome, cost: int, price: Price | None) -> CallRecord:
     """Give the ledger row of a batch that has ended."""
-    usage = sum((one.usage for one in batch.outcomes if _paid(one)), Usage())
+    usage = sum((one.usage for one in batch.outcomes if isinstance(one, ItemAnswer)), Usage())
     attempt = Attempt(
         provider=batch.target.provider,
         model=batch.target.model,
@@ -74,12 +73,13 @@ def ledger_record(batch: Batch, outcome: Outcome, cost: int, price: Price | None
 
 
 def cost_of(price: Price | None, outcome: ItemOutcome) -> int:
-    """An answer costs half; so does a refusal, which the provider bills; nothing else costs anything."""
-    return price.cost_of(outcome.usage, share=HALF) if price and _paid(outcome) else 0
+    """An answer costs half; what has none costs nothing, also a refusal that the provider bills."""
+    return price.cost_of(outcome.usage, share=HALF) if price and isinstance(outcome, ItemAnswer) else 0
 
 
-def _paid(outcome: ItemOutcome) -> bool:
-    return isinstance(outcome, ItemAnswer) or outcome.trouble is ItemTrouble.REFUSED
+def new_notice() -> str:
+    """Make a notice's name."""
+    return f"avv_{secrets.token_hex(NOTICE_BYTES)}"
 
 
 def state_of(outcomes: tuple[ItemOutcome, ...]) -> BatchState:

@@ -7,14 +7,22 @@ import msgspec
 from gateway.chain.features import ATTACHMENT_PROVIDERS
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.capabilities import Capabilities
+from gateway.domain.knowledge import KnowledgeState
 from gateway.domain.sandbox import SANDBOX_PROVIDER
-from gateway.domain.tenants import Permission, Scope
+from gateway.domain.tenants import Permission, Project, Scope
 
-SERVED = frozenset(Permission) - {Permission.AGENT, Permission.KNOWLEDGE}
+SERVED = frozenset(Permission) - {Permission.AGENT}
 """What this release serves: a permission for anything else switches no button on."""
 
 
-def capabilities_of(snapshot: Snapshot, scope: Scope, spent: int) -> Capabilities:
+def knows(project: Project) -> bool:
+    """Whether a project's knowledge is switched on."""
+    return Permission.KNOWLEDGE in SERVED and project.may(Permission.KNOWLEDGE)
+
+
+def capabilities_of(
+    snapshot: Snapshot, scope: Scope, spent: int, knowledge: KnowledgeState | None
+) -> Capabilities:
     """Tell a project's powers; `spent` is the day's settled spending in micro-dollars."""
     project = scope.project
     brain = snapshot.brain_of(project)
@@ -30,6 +38,6 @@ def capabilities_of(snapshot: Snapshot, scope: Scope, spent: int) -> Capabilitie
         deferred=project.may(Permission.DEFERRED),
         internet=attachments and project.may(Permission.INTERNET),
         agent=Permission.AGENT in SERVED and project.may(Permission.AGENT),
-        knowledge=Permission.KNOWLEDGE in SERVED and project.may(Permission.KNOWLEDGE),
+        knowledge=knowledge,
         spent=spent,
     )

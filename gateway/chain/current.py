@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.catalog import Recipe
 from gateway.domain.errors import StoreAwayError
+from gateway.domain.operator_settings import PanelSettings
 from gateway.domain.tenants import Project
 from gateway.storage.configuration import Installation, read_configuration, read_revision
 from gateway.storage.database import Database
@@ -23,10 +24,21 @@ class Current:
     """Holds the snapshot."""
 
     def __init__(
-        self, database: Database, files: Mapping[str, Recipe], objection: Callable[[], Awaitable[str | None]]
+        self,
+        database: Database,
+        files: Mapping[str, Recipe],
+        objection: Callable[[], Awaitable[str | None]],
+        adopt: Callable[[PanelSettings], None] | None = None,
     ) -> None:
-        """Hold nothing yet; `objection` says, once the database answers, why it must not be used (None: nothing)."""
+        """Hold nothing yet.
+
+        Args:
+            objection: Says, once the database answers, why it must not be used (None: nothing).
+            adopt: Told what owners have set in the panel, with each new snapshot.
+
+        """
         self._objection = objection
+        self._adopt = adopt
         self._database = database
         self._files = files
         self._snapshot: Snapshot | None = None
@@ -72,7 +84,10 @@ class Current:
                 log.error("%s", problem)
                 return None
             if self._snapshot is None or self._snapshot.revision != installation.revision:
-                self._snapshot = Snapshot(await read_configuration(self._database), self._files)
+                rows = await read_configuration(self._database)
+                if self._adopt is not None:
+                    self._adopt(rows.settings)
+                self._snapshot = Snapshot(rows, self._files)
         except StoreAwayError as error:
             if self.healthy or self._snapshot is None:
                 log.warning("the database does not answer: %s", error)

@@ -9,14 +9,17 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from gateway.chain.current import Current
 from gateway.chain.keeping import CutCall
 from gateway.domain.completion import Turn
 from gateway.domain.errors import UNKNOWN_CONVERSATION, Failure
+from gateway.domain.operator_settings import CONVERSATION_DAYS
 from gateway.domain.tenants import Scope
 from gateway.storage.conversations import Conversations
 
 NEW_CONVERSATION = "nuova"
-RETENTION = timedelta(days=180)
+RETENTION = timedelta(days=CONVERSATION_DAYS)
+"""Unless an owner has set another in the panel."""
 HISTORY_TOKENS = 100_000
 CHARACTERS_PER_TOKEN = 3
 
@@ -43,8 +46,9 @@ class Recalled(msgspec.Struct, frozen=True):
 class Memory:
     """The conversations, as the chain uses them."""
 
-    def __init__(self, conversations: Conversations) -> None:
+    def __init__(self, conversations: Conversations, current: Current) -> None:
         self._conversations = conversations
+        self._current = current
 
     async def recall(
         self, scope: Scope, conversation: str | None, now: datetime, cut: CutCall | None = None
@@ -67,7 +71,7 @@ class Memory:
         pairs = await self._conversations.history(
             scope.project.name,
             conversation,
-            now - RETENTION,
+            now - self._kept(),
             HISTORY_TOKENS * CHARACTERS_PER_TOKEN,
             without=replaces,
         )
@@ -80,4 +84,7 @@ class Memory:
 
     async def forget_old(self, now: datetime) -> int:
         """Delete what nobody has touched for the time of retention; how many conversations."""
-        return await self._conversations.delete_older_than(now - RETENTION)
+        return await self._conversations.delete_older_than(now - self._kept())
+
+    def _kept(self) -> timedelta:
+        return timedelta(days=self._current.snapshot.settings.conversation_days)

@@ -6,6 +6,7 @@ Everything here may refuse, and a refusal leaves no trace.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
@@ -15,11 +16,14 @@ from gateway.attachments.read import Attachments
 from gateway.chain.features import Features, most_pages, read_features
 from gateway.chain.keeping import CutCall
 from gateway.chain.memory import Memory, Recalled
+from gateway.chain.retrieval import Consultation, Consulting
 from gateway.chain.snapshot import Snapshot
 from gateway.chain.worst_case import Weight, input_cost, weigh, weigh_attachments, worst_case
+from gateway.domain.calls import PARTNER_POLICY, CallPolicy
 from gateway.domain.catalog import Brain, Recipe, Target
 from gateway.domain.completion import Choice, CompletionRequest, Fields, Pdf, Shape
 from gateway.domain.errors import (
+    CONTENT_TOO_LARGE,
     CONTRACT_FAULTS,
     DEFERRED_NOT_ENABLED,
     INVALID_REQUEST,
@@ -28,6 +32,7 @@ from gateway.domain.errors import (
     REFUSED,
     UNKNOWN_RECIPE,
     Failure,
+    Fault,
 )
 from gateway.domain.sandbox import triggers
 from gateway.domain.tenants import Permission, Scope
@@ -55,6 +60,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         worst_case: Micro-dollars the call can cost at most.
         estimate: Micro-dollars its input costs at least: what a call whose process died is charged.
         cache_key: Where an equal answer may be found; None when the call is not to be cached.
+        policy: The rules of the front door it came through.
+        knowledge: That it is answered with the project's documents; None when it is not.
 
     """
 
@@ -73,14 +80,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     worst_case: int
     estimate: int
     cache_key: str | None
+    policy: CallPolicy = PARTNER_POLICY
+    knowledge: Consultation | None = None
+
+    @property
+    def cap(self) -> int | None:
+        """Micro-dollars that the day may cost, or None."""
+        own = self.policy.daily_budget
+        return self.scope.project.daily_budget if own is None else own
 
 
 class Planner:
     """Thinks calls through."""
 
-    def __init__(self, memory: Memory, attachments: Attachments, zone: ZoneInfo) -> None:
+    def __init__(
+        self, memory: Memory, attachments: Attachments, consulting: Consulting, zone: ZoneInfo
+    ) -> None:
         self._memory = memory
         self._attachments = attachments
+        self._consulting = consulting
         self._zone = zone
 
     async def plan(
@@ -90,21 +108,35 @@ class Planner:
         snapshot: Snapshot,
         now: datetime,
         cut: CutCall | None = None,
+        *,
+        policy: CallPolicy = PARTNER_POLICY,
     ) -> Plan:
         """Think a call through; `cut` is the call that this one repeats, if that left half a pair.
 
         Raises:
-            Failure: 404 unknown recipe or conversation, 400 wrong extra, 400, 403 and 413 for attachments, 502 a model
-                without a price; in a sandbox project also the error that a trigger word asks for.
+            Failure: 404 unknown recipe or conversation, 400 wrong extra, 400, 403 and 413 for attachments, 413 more
+                than the model holds (if the policy says so), 502 a model without a price; in a sandbox project also
+                the error that a trigger word asks for.
 
         """
-        choice = await self._choose(scope, request, snapshot)
+        choice = await self._choose(scope, request, snapshot, policy)
         recalled = await self._memory.recall(scope, request.conversation, now, cut)
         if scope.project.sandbox:
-            _raise_triggered(request.content)
+            raise_triggered(request.content)
         targets = snapshot.targets(scope.project, choice.brain, choice.recipe.level)
         targets = _fit(snapshot, targets, choice.features)
-        return self._plan(scope, request, choice, snapshot, now=now, recalled=recalled, targets=targets)
+        knowledge = await self._consulting.plan(scope, choice.recipe, request.content, snapshot)
+        return self._plan(
+            scope,
+            request,
+            choice,
+            snapshot,
+            now=now,
+            recalled=recalled,
+            targets=targets,
+            policy=policy,
+            knowledge=knowledge,
+        )
 
     async def plan_batch(
         self, scope: Scope, request: CompletionRequest, snapshot: Snapshot, now: datetime
@@ -123,18 +155,24 @@ class Planner:
         plans = []
         for content in request.contents or (request.content,):
             if scope.project.sandbox:
-                _raise_triggered(content)
+                raise_triggered(content)
             one = msgspec.structs.replace(request, content=content, contents=())
             plan = self._plan(scope, one, choice, snapshot, now=now, recalled=Recalled(), targets=targets)
             halved = -(-plan.worst_case // 2)
             plans.append(msgspec.structs.replace(plan, worst_case=halved, estimate=0, cache_key=None))
         return tuple(plans)
 
-    async def _choose(self, scope: Scope, request: CompletionRequest, snapshot: Snapshot) -> _Choice:
+    async def _choose(
+        self,
+        scope: Scope,
+        request: CompletionRequest,
+        snapshot: Snapshot,
+        policy: CallPolicy = PARTNER_POLICY,
+    ) -> _Choice:
         recipe = find_recipe(snapshot, scope, request.recipe)
         extras = _extras(recipe, request)
         brain = snapshot.brain_of(scope.project)
-        shape = _shape(extras)
+        shape = policy.shape or _shape(extras)
         features = await read_features(
             self._attachments, scope.project, request, recipe=recipe, brain=brain, shape=shape
         )
@@ -150,6 +188,8 @@ class Planner:
         now: datetime,
         recalled: Recalled,
         targets: tuple[Target, ...],
+        policy: CallPolicy = PARTNER_POLICY,
+        knowledge: Consultation | None = None,
     ) -> Plan:
         recipe, shape, features = choice.recipe, choice.shape, choice.features
         parameters = instructions_for(recipe, choice.extras)
@@ -158,16 +198,21 @@ class Planner:
             weigh_attachments(features.attachments, most_pages(recipe.level))
             + (features.search.most_input_tokens if features.search else 0),
         )
+        answer_tokens = recipe.answer_tokens(weight.estimate)
+        estimate = input_cost(snapshot, targets[0], weight)
+        if knowledge is not None:  # passages leave the answer as long as it was
+            weight = Weight(weight.text_bytes, weight.other_tokens + knowledge.block_bytes)
         if features.search is not None:  # what all its turns may weigh is what is reserved for them
             search = msgspec.structs.replace(features.search, most_input_tokens=weight.bound)
             features = msgspec.structs.replace(features, search=search)
-        answer_tokens = recipe.answer_tokens(weight.estimate)
-        cacheable = not choice.extras.get(NO_CACHE) and features == Features()
+        if policy.weighed:
+            targets = _hold(snapshot, targets, weight.estimate + answer_tokens)
+        cacheable = policy.cached and not choice.extras.get(NO_CACHE) and features == Features()
         return Plan(
             scope=scope,
             request=request,
             now=now,
-            day=now.astimezone(self._zone).date(),
+            day=now.astimezone(policy.zone or self._zone).date(),
             recipe=recipe,
             brain=choice.brain,
             targets=targets,
@@ -176,9 +221,14 @@ class Planner:
             shape=shape,
             features=features,
             answer_tokens=answer_tokens,
-            worst_case=worst_case(snapshot, targets, weight, answer_tokens, features.search),
-            estimate=input_cost(snapshot, targets[0], weight),
-            cache_key=_cache_key(recipe, targets[0], request, parameters, shape) if cacheable else None,
+            worst_case=worst_case(snapshot, targets, weight, answer_tokens, features.search)
+            + (knowledge.worst_case if knowledge else 0),
+            estimate=estimate,
+            cache_key=_cache_key(recipe, targets[0], request, parameters, shape, knowledge=knowledge)
+            if cacheable
+            else None,
+            policy=policy,
+            knowledge=knowledge,
         )
 
 
@@ -222,10 +272,10 @@ def _shape(extras: dict[str, ExtraValue]) -> Shape | None:
     return None
 
 
-def _raise_triggered(content: str) -> None:
+def raise_triggered(content: str, faults: Mapping[str, Fault] = TRIGGERED) -> None:
     """In a sandbox project: the error of the contract that a trigger word names, where the chain itself gives it."""
     for code in triggers(content).codes:
-        fault = TRIGGERED.get(code)
+        fault = faults.get(code)
         if fault is not None:
             retry_after = TRIGGERED_RETRY_AFTER if fault.status in RETRY_AFTER_STATUSES else None
             raise Failure(fault, f"{fault.message} (prova)", retry_after=retry_after)
@@ -249,11 +299,35 @@ def _fit(snapshot: Snapshot, targets: tuple[Target, ...], features: Features) ->
     )
 
 
+def _hold(snapshot: Snapshot, targets: tuple[Target, ...], tokens: int) -> tuple[Target, ...]:
+    """Leave out a fallback that can't hold so many tokens; what nobody knows of a model is not held against it.
+
+    Raises:
+        Failure: 413, the first choice can't.
+
+    """
+
+    def holds(target: Target) -> bool:
+        window = snapshot.context_window(target)
+        return window is None or tokens + target.thinking_tokens <= window
+
+    if not holds(targets[0]):
+        raise Failure(CONTENT_TOO_LARGE)
+    return tuple(filter(holds, targets))
+
+
 def _cache_key(
-    recipe: Recipe, target: Target, request: CompletionRequest, parameters: str, shape: Shape | None
+    recipe: Recipe,
+    target: Target,
+    request: CompletionRequest,
+    parameters: str,
+    shape: Shape | None,
+    *,
+    knowledge: Consultation | None,
 ) -> str | None:
     """A digest of all that decides the answer; None for what is never answered from the cache."""
     if recipe.cache_hours <= 0 or request.conversation is not None:
         return None
-    parts = (recipe.instructions, recipe.max_tokens, parameters, shape, target, request.content)
+    known = (knowledge.version, knowledge.embedder) if knowledge else None
+    parts = (recipe.instructions, recipe.max_tokens, parameters, shape, target, request.content, known)
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()

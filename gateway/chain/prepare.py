@@ -21,4 +21,5 @@ def prepare(plan: Plan) -> ModelCall:
         answer_tokens=plan.answer_tokens,
         shape=plan.shape,
         watched=plan.request.stream or plan.brain.reasoning is not Reasoning.OFF,
+        temperature=plan.policy.temperature,
     )

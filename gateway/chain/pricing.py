@@ -14,10 +14,11 @@ from gateway.domain.usage import Price
 from gateway.storage.configuration import read_configuration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from gateway.bootstrap.stores import Stores
+    from gateway.domain.catalog import Recipe
     from gateway.storage.configuration import ConfigurationRows
+    from gateway.storage.database import Database
 
 _ANYBODY = Project(name="", created_at=datetime.fromtimestamp(0, UTC))
 """A project that isn't a sandbox: its calls reach the providers."""
@@ -37,10 +38,10 @@ class PricedModel(msgspec.Struct, frozen=True, kw_only=True):
     price: Price | None
 
 
-async def read_models(stores: Stores) -> Sequence[PricedModel]:
+async def read_models(database: Database, recipes: Mapping[str, Recipe]) -> Sequence[PricedModel]:
     """Read every model that a Pepper model turns to, then those that operators priced besides."""
-    rows = await read_configuration(stores.database)
-    return models_of(rows, Snapshot(rows, stores.recipes))
+    rows = await read_configuration(database)
+    return models_of(rows, Snapshot(rows, recipes))
 
 
 def models_of(rows: ConfigurationRows, snapshot: Snapshot) -> Sequence[PricedModel]:

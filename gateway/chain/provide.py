@@ -14,19 +14,20 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
+import msgspec
+
 from gateway import metrics
 from gateway.chain.circuit import Circuits
-from gateway.domain.calls import Attempt, ModelCall
+from gateway.chain.retrieval import Retrieval
+from gateway.domain.calls import PARTNER_POLICY, TOTAL_SECONDS, Attempt, CallPolicy, ModelCall
 from gateway.domain.catalog import Target
 from gateway.domain.errors import INVALID_DOCUMENT, PROVIDER_ERROR, PROVIDER_UNAVAILABLE, Failure
 from gateway.domain.events import Finished, Metered, Piece, ProviderEvent, Searched, Searching
 from gateway.domain.usage import Price, Usage
 from gateway.ports import Provider, ProviderError, Trouble
 
-ATTEMPTS_PER_MODEL = 3
 BACKOFF_SECONDS = (0.5, 2.0)
 LONGEST_RETRY_AFTER_SECONDS = 20.0
-TOTAL_SECONDS = 300.0
 FIRST_BYTE_SECONDS = 120.0
 BYTES_PER_TOKEN = 3
 """For estimates of what was generated when no count came: close to Italian text on current tokenizers."""
@@ -57,18 +58,26 @@ class Providing:
         price_of: Callable[[str, str], Price | None],
         call: ModelCall,
         targets: Sequence[Target],
+        *,
+        policy: CallPolicy = PARTNER_POLICY,
+        retrieval: Retrieval | None = None,
     ) -> None:
         self._providers = providers
         self._circuits = circuits
         self._price_of = price_of
         self._call = call
         self._targets = targets
+        self._policy = policy
+        self.retrieval = retrieval
+        """The look into the project's documents that goes before, if there is one."""
         self.target = targets[0]
         self.attempts: list[Attempt] = []
         self.waited = 0.0
         """Seconds spent waiting for providers."""
         self.asked = False
-        """Whether any provider was asked at all."""
+        """Whether any provider was asked at all, be it for the vector of a question."""
+        self._reached = False
+        """Whether something may have arrived at one that failed."""
         self._cut = asyncio.Event()
         self._timeout: asyncio.Timeout | None = None
 
@@ -85,16 +94,21 @@ class Providing:
             Failure: 502 or 503, when nobody answered; also in the middle, after pieces.
 
         """
-        deadline = time.monotonic() + TOTAL_SECONDS
+        await self._consult()
+        policy = self._policy
+        deadline = time.monotonic() + TOTAL_SECONDS if policy.until is None else policy.until
         last: ProviderError | None = None
         for position, target in enumerate(self._targets):
+            if last is not None and not self._goes_on(last):
+                break
             others = any(self._circuit_closed(later) for later in self._targets[position + 1 :])
             circuit = self._circuits.of(target.provider, target.model)
             if others and not circuit.lets_through():
                 continue
             self.target = target
-            first_byte = FIRST_BYTE_SECONDS if position + 1 < len(self._targets) else TOTAL_SECONDS
-            for number in range(ATTEMPTS_PER_MODEL):
+            impatient = policy.asks_again and position + 1 < len(self._targets)
+            first_byte = FIRST_BYTE_SECONDS if impatient else TOTAL_SECONDS
+            for number in range(policy.attempts):
                 attempt = _Running(self._call, target)
                 try:
                     async with aclosing(self._ask(attempt, deadline, first_byte)) as events:
@@ -102,6 +116,7 @@ class Providing:
                             yield event
                 except ProviderError as error:
                     last = error
+                    self._reached = self._reached or error.sent
                     log.warning(
                         "provider failed: %s",
                         error.reason,
@@ -129,6 +144,21 @@ class Providing:
                     circuit.answered()
                     return
         raise self._failure(last)
+
+    async def _consult(self) -> None:
+        """Put the project's documents before the question, if the call looks into them."""
+        if self.retrieval is None:
+            return
+        self._stop_if_cut()
+        try:
+            async with asyncio.timeout(None) as self._timeout:
+                passages = await self.retrieval.block()
+        except TimeoutError:
+            self._stop_if_cut()
+            raise
+        finally:
+            self.asked = bool(self.retrieval.attempts)
+        self._call = msgspec.structs.replace(self._call, passages=passages)
 
     async def _ask(
         self, attempt: _Running, deadline: float, first_byte: float
@@ -201,9 +231,13 @@ class Providing:
     def _circuit_closed(self, target: Target) -> bool:
         return not self._circuits.of(target.provider, target.model).open
 
+    def _goes_on(self, error: ProviderError) -> bool:
+        """Whether anybody may be asked after this failure."""
+        return self._policy.asks_again or error.declined
+
     def _pause(self, number: int, error: ProviderError, deadline: float) -> float | None:
-        """Seconds to wait before the same model is asked again; None when the next choice is due."""
-        if number + 1 >= ATTEMPTS_PER_MODEL:
+        """Seconds to wait before the same model is asked again; None when it is not."""
+        if number + 1 >= self._policy.attempts or not self._goes_on(error):
             return None
         pause = BACKOFF_SECONDS[number] * random.uniform(0.75, 1.25)  # noqa: S311 - jitter, not a secret
         if error.retry_after is not None:
@@ -215,15 +249,23 @@ class Providing:
     def _failure(self, error: ProviderError | None) -> Failure:
         if error is None:
             return Failure(
-                PROVIDER_UNAVAILABLE, retry_after=DEFAULT_RETRY_AFTER, reason="every circuit is open"
+                PROVIDER_UNAVAILABLE,
+                retry_after=DEFAULT_RETRY_AFTER,
+                reason="every circuit is open",
+                unsent=True,
             )
+        unsent = not self._reached
         if error.trouble is Trouble.UNUSABLE:
             return Failure(PROVIDER_ERROR, UNUSABLE_NOTE, reason=error.reason)
         if not error.trouble.absent:
-            return Failure(PROVIDER_ERROR, reason=error.reason)
+            return Failure(PROVIDER_ERROR, reason=error.reason, unsent=unsent)
         wait = math.ceil(error.retry_after) if error.retry_after else DEFAULT_RETRY_AFTER
         return Failure(
-            PROVIDER_UNAVAILABLE, retry_after=min(max(1, wait), MOST_RETRY_AFTER), reason=error.reason
+            PROVIDER_UNAVAILABLE,
+            retry_after=min(max(1, wait), MOST_RETRY_AFTER),
+            reason=error.reason,
+            unsent=unsent,
+            late=error.trouble is Trouble.TIMEOUT and error.status is None,
         )
 
 
@@ -262,5 +304,6 @@ class _Running:
 def estimated_input(call: ModelCall) -> int:
     """Input tokens of a call, guessed from its length."""
     characters = len(call.instructions.encode()) + len(call.parameters.encode())
+    characters += len(call.passages.encode())
     characters += sum(len(turn.text.encode()) for turn in call.turns)
     return math.ceil(characters / BYTES_PER_TOKEN)

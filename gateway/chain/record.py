@@ -20,6 +20,7 @@ from gateway.chain.leases import Leases
 from gateway.chain.ledger import Durability, Ledger
 from gateway.chain.plan import Plan
 from gateway.chain.provide import Providing
+from gateway.chain.retrieval import Retrieval
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.domain.clock import Clock
 from gateway.domain.completion import Answer, Meta
@@ -31,6 +32,7 @@ from gateway.storage.calls import LedgerEntry
 from gateway.storage.conversations import ConversationPair
 
 SECONDS_PER_HOUR = 3_600
+KNOWLEDGE_AWAY = "non_disponibile"
 
 
 class Recording:
@@ -104,6 +106,7 @@ class Recording:
             duration_ms=milliseconds,
             brain=earlier.meta.brain,
             cached=True,
+            sources=earlier.meta.sources,
             request_id=plan.scope.request_id,
         )
         answer = Answer(earlier.text, None, meta)
@@ -137,7 +140,7 @@ class Recording:
         record = call.record(Outcome.OK, truncated=truncated)
         durability = await self._ledger.write(call.entry(record, pair))
         unwritten = pair is not None and durability is Durability.SPOOLED
-        cacheable = not truncated and answer.meta.fallback is None
+        cacheable = not truncated and answer.meta.fallback is None and _as_planned(call.providing.retrieval)
         kept = pack(KeptAnswer(answer, pair if unwritten else None))
         await self._leases.settle(
             call.admission.lease,
@@ -196,6 +199,11 @@ def _required(finished: Finished | None) -> Finished:
     if finished.stop is Stop.REFUSED:
         raise Failure(REFUSED)
     return finished
+
+
+def _as_planned(retrieval: Retrieval | None) -> bool:
+    """Whether the project's documents were what a later call of the same cache key will find."""
+    return retrieval is None or not (retrieval.unavailable or retrieval.changed)
 
 
 def question_of(plan: Plan) -> str:
@@ -257,7 +265,8 @@ class _Call:
 
     def record(self, outcome: Outcome, *, fault: str | None = None, truncated: bool = False) -> CallRecord:
         plan, providing, target = self.plan, self.providing, self.providing.target
-        attempts = tuple(providing.attempts)
+        lookups = providing.retrieval.attempts if providing.retrieval else ()
+        attempts = (*lookups, *providing.attempts)
         return CallRecord(
             request_id=plan.scope.request_id,
             project=plan.scope.project.name,
@@ -288,6 +297,7 @@ class _Call:
 def answer_meta(plan: Plan, providing: Providing, milliseconds: int, finished: Finished) -> Meta:
     """What is said about an answer that a provider gave."""
     target, attempts, features = providing.target, len(providing.attempts), plan.features
+    retrieval = providing.retrieval
     cites = features.cited or (features.search is not None and finished.usage.searches > 0)
     return Meta(
         project=plan.scope.project.name,
@@ -301,6 +311,8 @@ def answer_meta(plan: Plan, providing: Providing, milliseconds: int, finished: F
         fallback=target.fallback,
         citations=finished.citations if cites else None,
         citations_off=features.citations_off,
+        sources=retrieval.sources or None if retrieval else None,
+        knowledge=KNOWLEDGE_AWAY if retrieval and retrieval.unavailable else None,
         searches=finished.usage.searches or None,
         pages=features.pages,
         request_id=plan.scope.request_id,

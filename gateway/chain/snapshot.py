@@ -18,7 +18,7 @@ from gateway.recipe_files import RecipeFileError, parse_variant
 from gateway.storage.catalog import RecipeVersion
 from gateway.storage.changes import RecipeSwitches
 from gateway.storage.configuration import ConfigurationRows
-from gateway.storage.prices import bundled_price
+from gateway.storage.prices import bundled_price, bundled_window
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,11 @@ class Snapshot:
 
     def __init__(self, rows: ConfigurationRows, files: Mapping[str, Recipe]) -> None:
         self.revision = rows.revision
+        self.settings = rows.settings
         self.projects = rows.projects
         self.keys = rows.keys
         self.brains = {brain.name: brain for brain in rows.brains}
+        self.notified = tuple(one.name for one in rows.projects.values() if one.active and one.notice_url)
         self._overrides = rows.prices
         self._bundled: dict[tuple[str, str], Price | None] = {}
         self._default = next(brain for brain in rows.brains if brain.default)
@@ -83,6 +85,10 @@ class Snapshot:
         if (provider, model) not in self._bundled:
             self._bundled[provider, model] = bundled_price(provider, model)
         return self._bundled[provider, model]
+
+    def context_window(self, target: Target) -> int | None:
+        """Tokens that a model holds, input and answer together; None when the bundled table does not say."""
+        return bundled_window(target.provider, target.model)
 
     def _fallback(self, brain: Brain, level: Level) -> Target | None:
         match brain.fallback:

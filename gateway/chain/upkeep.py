@@ -13,12 +13,14 @@ from contextlib import suppress
 import msgspec
 
 from gateway.chain.authenticate import Authenticator
-from gateway.chain.batch import Deferred
+from gateway.chain.batch_closing import Closing
 from gateway.chain.budget import BudgetJudge
 from gateway.chain.current import Current
 from gateway.chain.leases import Leases
 from gateway.chain.ledger import Ledger
+from gateway.chain.library import Library
 from gateway.chain.memory import Memory
+from gateway.chain.notifying import Notifying
 from gateway.domain.calls import CallRecord
 from gateway.domain.clock import Clock
 from gateway.domain.errors import StoreAwayError
@@ -30,6 +32,7 @@ from gateway.storage.tenants import Tenants
 WATCH_SECONDS = 1.0
 RENEW_SECONDS = 2.0
 SWEEP_SECONDS = 5.0
+NOTIFY_SECONDS = 1.0
 HEARTBEAT_SECONDS = 5.0
 RETENTION_SECONDS = 3_600.0
 MOST_FIRST_PAUSE_SECONDS = 60.0
@@ -49,13 +52,16 @@ class Upkeep:
         ledger: Ledger,
         authenticator: Authenticator,
         memory: Memory,
-        deferred: Deferred,
+        closing: Closing,
+        notifying: Notifying,
+        library: Library,
         gate: Gate,
         calls: Calls,
         nodes: Nodes,
         tenants: Tenants,
         node: Node,
         now: Clock,
+        more: Sequence[tuple[Callable[[], Awaitable[None]], float]] = (),
     ) -> None:
         self._current = current
         self._judge = judge
@@ -63,13 +69,16 @@ class Upkeep:
         self._ledger = ledger
         self._authenticator = authenticator
         self._memory = memory
-        self._deferred = deferred
+        self._closing = closing
+        self._notifying = notifying
+        self._library = library
         self._gate = gate
         self._calls = calls
         self._nodes = nodes
         self._tenants = tenants
         self._node = node
         self._now = now
+        self._more = more
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -80,8 +89,11 @@ class Upkeep:
             (self.watch, WATCH_SECONDS),
             (self._leases.renew, RENEW_SECONDS),
             (self.sweep, SWEEP_SECONDS),
+            (self._closing.sweep, SWEEP_SECONDS),
+            (self._notifying.work, NOTIFY_SECONDS),
             (self.beat, HEARTBEAT_SECONDS),
             (self.forget, RETENTION_SECONDS),
+            *self._more,
         )
         self._tasks = [asyncio.create_task(_forever(work, pause)) for work, pause in loops]
 
@@ -90,6 +102,7 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._notifying.stop()
         try:
             await self._authenticator.write_uses()
             await self._nodes.unregister(self._node.id)
@@ -123,10 +136,12 @@ class Upkeep:
             await self._calls.commit([LedgerEntry(record=record, reserved_in_database=True)], again=True)
 
     async def forget(self) -> None:
-        """Delete conversations and batches past their retention, and names of removed projects that a late row brought back."""
+        """Delete what is past its retention, names of removed projects that a late row brought back, stale passages."""
         await self._memory.forget_old(self._now())
         await self._tenants.anonymise_strays()
-        await self._deferred.close_old()
+        await self._closing.close_old()
+        await self._notifying.forget_old()
+        await self._library.sweep()
 
     async def _bury(self, orphan: Orphan) -> None:
         if not orphan.record:  # deferred work, which the database knows all about

@@ -24,8 +24,11 @@ COMMANDS = {
     "project": "Projects: who may call, how often, for how much money.",
     "key": "Keys of projects; several may be live at once.",
     "recipe": "Recipes: what partners can ask for.",
+    "knowledge": "A project's own documents, which its answers are given on.",
     "model": "Pepper models: what partners talk to, and who answers for them.",
     "price": "Prices of the providers' models.",
+    "dilem": "Dilem, the second front door: what its users report.",
+    "admin": "Administrators: who may use the panel, and what they may do there.",
     "migrate": "Create or upgrade the database's tables and install what is missing.",
     "doctor": "Check settings, stores, provider keys, recipes and prices, and say what to mend.",
 }

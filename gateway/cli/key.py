@@ -8,7 +8,8 @@ import click
 
 from gateway.cli.project import project_argument
 from gateway.cli.shared import json_option, local_time, print_done, print_json, print_table, with_stores
-from gateway.cli.values import Parsed, read_key_id, read_label
+from gateway.cli.values import Parsed
+from gateway.domain.inputs import read_key_id, read_label
 from gateway.domain.secrets import key_digest, new_key
 from gateway.domain.tenants import COMMAND_LINE
 

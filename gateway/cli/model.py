@@ -10,8 +10,9 @@ import click
 from msgspec import UNSET, UnsetType
 
 from gateway.cli.shared import json_option, notice, print_done, print_json, print_table, with_stores
-from gateway.cli.values import DEFAULT, Parsed, or_unset, read_fallback, read_name, read_text
+from gateway.cli.values import Parsed, or_unset
 from gateway.domain.catalog import Brain, Fallback, Reasoning
+from gateway.domain.inputs import DEFAULT, read_fallback, read_name, read_text
 from gateway.domain.tenants import COMMAND_LINE
 from gateway.storage.changes import BrainChanges, changed
 
@@ -188,9 +189,9 @@ def default(*, name: str, as_json: bool) -> None:
 
 async def _warn(stores: Stores, name: str) -> None:
     """Say which models of a Pepper model can't be used yet."""
-    from gateway.cli.pricing import read_models  # noqa: PLC0415 - help must not wait for the database's library
+    from gateway.chain.pricing import read_models  # noqa: PLC0415 - help must not wait for the database's library
 
-    for used in await read_models(stores):
+    for used in await read_models(stores.database, stores.recipes):
         if name in used.brains and used.price is None:
             notice(
                 f"warning: nobody knows what {used.model} costs, so it can't be used:"

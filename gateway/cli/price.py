@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.shared import json_option, print_done, print_json, print_table, with_stores
-from gateway.cli.values import Parsed, read_name, read_price
+from gateway.cli.values import Parsed
+from gateway.domain.inputs import read_name, read_price
 from gateway.domain.tenants import COMMAND_LINE
 from gateway.domain.usage import Price, UnitPrice
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from gateway.bootstrap.stores import Stores
-    from gateway.cli.pricing import PricedModel
+    from gateway.chain.pricing import PricedModel
 
 OPERATOR = "operatore"
 AMOUNT = Parsed("amount", read_price)
@@ -77,9 +78,9 @@ def set_(
 @json_option
 def list_(*, as_json: bool) -> None:
     """List what each model in use, or priced by an operator, costs."""
-    from gateway.cli.pricing import read_models  # noqa: PLC0415 - help must not wait for the database's library
+    from gateway.chain.pricing import read_models  # noqa: PLC0415 - help must not wait for the database's library
 
-    models = with_stores(read_models)
+    models = with_stores(lambda stores: read_models(stores.database, stores.recipes))
     if as_json:
         print_json([_told(one) for one in models])
     else:

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec import UNSET, UnsetType
 
+from gateway.cli.notices import NOTICE_HEADINGS, show, shown, signing, told_notice
+from gateway.cli.project_options import project_options
 from gateway.cli.shared import json_option, local_time, print_done, print_json, print_table, with_stores
-from gateway.cli.values import (
-    Parsed,
-    or_unset,
-    read_budget,
-    read_domains,
-    read_model_choice,
-    read_per_hour,
-    read_permissions,
-    read_project,
-)
+from gateway.cli.values import Parsed
+from gateway.domain.inputs import read_project
 from gateway.domain.money import dollars
 from gateway.domain.secrets import key_digest, new_key
-from gateway.domain.tenants import BUILT_IN_PROJECT, COMMAND_LINE, DEFAULT_HOURLY_LIMIT, Permission, Project
+from gateway.domain.tenants import BUILT_IN_PROJECT, COMMAND_LINE, Permission, Project
 from gateway.storage.changes import ProjectChanges, changed
 
 if TYPE_CHECKING:
@@ -47,80 +38,6 @@ def project() -> None:
     """Projects: who may call, how often, for how much money."""
 
 
-def project_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a project, gathered as the parameter `changes`."""
-
-    @wraps(command)
-    def gathered(
-        *,
-        allow: frozenset[Permission] | UnsetType,
-        per_hour: int | UnsetType,
-        daily_budget: int | UnsetType | None,
-        model: str | UnsetType | None,
-        domains: tuple[str, ...] | UnsetType,
-        sandbox: bool | None,
-        name: str,
-        as_json: bool,
-    ) -> None:
-        changes = ProjectChanges(
-            permissions=allow,
-            hourly_limit=per_hour,
-            daily_budget=daily_budget,
-            brain=model,
-            domains=domains,
-            sandbox=or_unset(sandbox),
-        )
-        command(name=name, changes=changes, as_json=as_json)
-
-    for option in reversed(_OPTIONS):
-        option(gathered)
-    return gathered
-
-
-_OPTIONS = (
-    click.option(
-        "--allow",
-        metavar="NAMES",
-        type=Parsed("names", read_permissions),
-        default=UNSET,
-        help=f"Permissions, separated by commas: {', '.join(Permission)}; '' for none.",
-    ),
-    click.option(
-        "--per-hour",
-        metavar="N",
-        type=Parsed("number", read_per_hour),
-        default=UNSET,
-        help=f"Calls in any hour; {DEFAULT_HOURLY_LIMIT} unless set.",
-    ),
-    click.option(
-        "--daily-budget",
-        metavar="USD|none",
-        type=Parsed("amount", read_budget),
-        default=UNSET,
-        help="What it may spend in a day, in US dollars; none, as unless set, is no cap.",
-    ),
-    click.option(
-        "--model",
-        metavar="NAME",
-        type=Parsed("name", read_model_choice),
-        default=UNSET,
-        help="The Pepper model it talks to; default is whichever is the default one.",
-    ),
-    click.option(
-        "--domains",
-        metavar="HOSTS",
-        type=Parsed("hosts", read_domains),
-        default=UNSET,
-        help="The only web domains it may search, separated by commas; '' for any.",
-    ),
-    click.option(
-        "--sandbox/--no-sandbox",
-        default=None,
-        help="Whether its calls end in the built-in test provider and cost nothing.",
-    ),
-)
-
-
 @project.command()
 @project_argument
 @project_options
@@ -130,14 +47,15 @@ def add(*, name: str, changes: ProjectChanges, as_json: bool) -> None:
     if name == BUILT_IN_PROJECT:
         raise click.ClickException(f"the name {name} is reserved for the gateway's own project")
 
-    key = with_stores(lambda stores: _add(stores, name, changes))
+    key, secret = with_stores(lambda stores: _add(stores, name, changes))
     if as_json:
-        print_json({"progetto": name, "chiave": key})
-    else:
-        click.echo(f"project {name} created; its key, shown only now: {key}")
+        print_json({"progetto": name, "chiave": key} | shown(secret))
+        return
+    click.echo(f"project {name} created; its key, shown only now: {key}")
+    show(secret)
 
 
-async def _add(stores: Stores, name: str, changes: ProjectChanges) -> str:
+async def _add(stores: Stores, name: str, changes: ProjectChanges) -> tuple[str, str | None]:
     """Create project and key in one transaction: there is never a project whose key nobody saw."""
     from gateway.storage.tenant_rows import add_key, add_project  # noqa: PLC0415 - help must not wait for it
 
@@ -145,13 +63,14 @@ async def _add(stores: Stores, name: str, changes: ProjectChanges) -> str:
     key = new_key()
     digest = key_digest(stores.secret, key)
     fresh = changed(Project(name=name, created_at=now), changes)
+    secret, sealed = signing(stores, name, changes)
 
     async def work(connection: Any) -> None:
-        await add_project(connection, fresh, COMMAND_LINE)
+        await add_project(connection, fresh, COMMAND_LINE, notice_secret=sealed)
         await add_key(connection, name, digest=digest, label=FIRST_KEY_LABEL, by=COMMAND_LINE, at=now)
 
     await stores.database.transact(work)
-    return key
+    return key, secret
 
 
 @project.command("set")
@@ -163,11 +82,17 @@ def set_(*, name: str, changes: ProjectChanges, as_json: bool) -> None:
     if changes == ProjectChanges():
         raise click.UsageError("nothing to change: name at least one option")
 
-    async def work(stores: Stores) -> None:
-        await stores.tenants.set_project(name, changes, COMMAND_LINE, stores.now())
+    async def work(stores: Stores) -> str | None:
+        secret, sealed = signing(stores, name, changes)
+        await stores.tenants.set_project(name, changes, COMMAND_LINE, stores.now(), notice_secret=sealed)
+        return secret
 
-    with_stores(work)
-    print_done(f"project {name} changed", as_json=as_json)
+    secret = with_stores(work)
+    if as_json:
+        print_json({"ok": True} | shown(secret))
+        return
+    click.echo(f"project {name} changed")
+    show(secret)
 
 
 @project.command("list")
@@ -179,7 +104,7 @@ def list_(*, as_json: bool) -> None:
         brains = await stores.catalog.list_brains()
         zone = stores.settings.timezone
         return [
-            _told(one, brains) | {"creato_il": local_time(one.created_at, zone)} | _internal(one)
+            _told(one, brains) | {"creato_il": local_time(one.created_at, zone)} | _rarely(one)
             for one in await stores.tenants.list_projects()
         ]
 
@@ -215,8 +140,30 @@ def _told(one: Project, brains: Sequence[Brain]) -> dict[str, object]:
     }
 
 
-def _internal(one: Project) -> dict[str, object]:
-    return {"interno": True} if one.internal else {}
+def _rarely(one: Project) -> dict[str, object]:
+    """What few projects have."""
+    internal: dict[str, object] = {"interno": True} if one.internal else {}
+    return internal if one.notice_url is None else internal | {"avviso_url": one.notice_url}
+
+
+@project.command()
+@project_argument
+@json_option
+def notices(*, name: str, as_json: bool) -> None:
+    """List the newest 100 notices of a project, and what became of each."""
+
+    async def work(stores: Stores) -> list[dict[str, object]]:
+        from gateway.storage.notices import Notices  # noqa: PLC0415 - help must not wait for it
+
+        await stores.tenants.get_project(name)
+        zone = stores.settings.timezone
+        return [told_notice(one, zone) for one in await Notices(stores.database).recent(name)]
+
+    found = with_stores(work)
+    if as_json:
+        print_json(found)
+        return
+    print_table(NOTICE_HEADINGS, (list(told.values()) for told in found))
 
 
 @project.command()
@@ -253,7 +200,7 @@ def remove(*, name: str, yes: bool, as_json: bool) -> None:
     """Delete a project for good; the ledger keeps its calls, anonymous."""
     if not yes:
         raise click.UsageError(
-            f"removing {name} deletes its keys, conversations and caches for good: add --yes"
+            f"removing {name} deletes its keys, conversations, documents and caches for good: add --yes"
         )
     label = with_stores(lambda stores: _remove(stores, name))
     print_done(f"project {name} removed; in the ledger it is now {label}", as_json=as_json)
@@ -261,12 +208,14 @@ def remove(*, name: str, yes: bool, as_json: bool) -> None:
 
 async def _remove(stores: Stores, name: str) -> str:
     from gateway.bootstrap.gates import open_gate  # noqa: PLC0415 - help must not wait for it
+    from gateway.bootstrap.indexes import open_index  # noqa: PLC0415
     from gateway.storage.refusals import UnknownError  # noqa: PLC0415
 
-    gate = open_gate(stores.settings)
+    gate, index = open_gate(stores.settings), open_index(stores.settings)
     try:
-        # Nothing is begun that the key-value store would keep from being finished.
+        # Nothing is begun that another store would keep from being finished.
         await gate.ping()
+        await index.ping()
         if await stores.nodes.live_nodes(LIVE_SECONDS):
             # Workers learn of it first, so that no call is written under the name after it has gone.
             with suppress(UnknownError):
@@ -276,10 +225,13 @@ async def _remove(stores: Stores, name: str) -> str:
         try:
             label = await stores.tenants.remove_project(name, COMMAND_LINE, stores.now())
         except UnknownError:
-            # Perhaps an earlier removal was interrupted between the two stores.
+            # Perhaps an earlier removal was interrupted between the stores.
+            await index.forget_project(name)
             await gate.forget_project(name)
             raise
+        await index.forget_project(name)
         await gate.forget_project(name)
         return label
     finally:
+        await index.close()
         await gate.close()

@@ -18,8 +18,9 @@ from gateway.cli.shared import (
     print_table,
     with_stores,
 )
-from gateway.cli.values import AS_THE_FILE, Parsed, read_name, read_project, read_switch
+from gateway.cli.values import Parsed
 from gateway.domain.catalog import Level
+from gateway.domain.inputs import AS_THE_FILE, read_name, read_project, read_switch
 from gateway.domain.tenants import COMMAND_LINE
 from gateway.recipe_files import MAX_FILE_BYTES, check_recipes, default_folder, parse_variant, read_recipes
 from gateway.settings import read_settings

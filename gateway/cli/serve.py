@@ -42,7 +42,7 @@ def serve(host: str, port: int, workers: int) -> None:
         settings = read_settings()
         logging.config.dictConfig(_logging(settings))
         _check_address(host, port)
-        asyncio.run(prepare_to_serve(settings, _notice))
+        asyncio.run(prepare_to_serve(settings, _notice, f"http://{host}:{port}"))
     except (SettingError, StartError) as error:
         click.echo(f"pepper: {error}", err=True)
         sys.exit(1)
@@ -59,7 +59,7 @@ def _run(settings: Settings, host: str, port: int, workers: int) -> None:
     from granian.constants import HTTPModes, Interfaces, Loops  # noqa: PLC0415 - the other commands don't serve
     from granian.server.mp import MPServer  # noqa: PLC0415
 
-    from gateway.app import PARENT_VARIABLE  # noqa: PLC0415
+    from gateway.app import ADDRESS_VARIABLE, PARENT_VARIABLE  # noqa: PLC0415
     from gateway.worker import DRAIN_SIGNAL, ready  # noqa: PLC0415
 
     server_pid = os.getpid()
@@ -91,6 +91,7 @@ def _run(settings: Settings, host: str, port: int, workers: int) -> None:
 
     signal.signal(DRAIN_SIGNAL, signal.SIG_IGN)  # also in workers, until they listen for it
     os.environ[PARENT_VARIABLE] = str(os.getpid())
+    os.environ[ADDRESS_VARIABLE] = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     server = Gateway(
         target="gateway.app:application",
         factory=True,

@@ -36,16 +36,18 @@ class ItemTrouble(StrEnum):
     """Why a text has no answer."""
 
     REFUSED = "rifiutata"
-    """The model refused for reasons of safety: this one is paid."""
+    """The model refused for reasons of safety."""
     ERRORED = "errore"
     CANCELED = "annullata"
     EXPIRED = "scaduta"
     MISSING = "mancante"
     """The provider's results do not mention it."""
+    UNCLAIMED = "non_ritirata"
+    """Nobody came for the batch as long as the provider could have told."""
 
 
 class ItemFailure(msgspec.Struct, frozen=True, tag="failure"):
-    """One text that was not answered. What it consumed is paid only if it was refused."""
+    """One text that was not answered. What it consumed, if the provider says so, is not paid."""
 
     trouble: ItemTrouble
     usage: Usage = Usage()
@@ -83,7 +85,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
         documents: Names of the attached PDFs, in order, for citations; `cited` whether there will be any.
         reserved: Micro-dollars held until it is settled.
         provider_id: The provider's name of the batch; None while a submission is ambiguous.
-        sent_at: When it was sent, by the machine's clock, for matching an ambiguous submission.
+        sent_at: When it began to be sent, by the machine's clock, for matching an ambiguous submission; None before.
         polled_at: When the provider was last asked (business time).
         settled_at: When its outcomes were written and paid.
         outcomes: In the order of the texts; empty until it has ended.

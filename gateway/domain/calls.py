@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from enum import StrEnum
 
 import msgspec
 
-from gateway.domain.completion import Part, Shape, Turn
+from gateway.domain.completion import JsonSchema, Part, Shape, Turn
 from gateway.domain.usage import UnitPrice, Usage
+
+ATTEMPTS_PER_MODEL = 3
+TOTAL_SECONDS = 300.0
+
+
+class CallPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """By which rules a front door's calls are judged and made. The defaults are the partners'.
+
+    Attributes:
+        attempts: How often one model is asked at most.
+        asks_again: Whether somebody is asked again (the same model, or another) after a failure that leaves open
+            whether the model worked: a timeout, a cut, most 5xx. Without it only a clear refusal to serve lets another
+            model be asked.
+        until: When all must be over at the latest, by the machine's monotonic clock; None for `TOTAL_SECONDS` from the
+            moment the first provider is asked.
+        zone: Where the day begins that pays; None for the gateway's zone.
+        daily_budget: Cap in micro-dollars for a day, in place of the project's; None for the project's.
+        strict: No call is admitted whose worst case does not fit under the cap, also when no other runs; and nobody
+            waits for room.
+        cached: Whether an equal answer may be given again, if the recipe allows it.
+        weighed: Whether a call whose input is too much for the model is refused before it is sent.
+        shape: The forced form of the answer, in place of what the request's extras ask for.
+        temperature: For models that take one.
+        counted: Whether its calls count for the project's hourly limit.
+
+    """
+
+    attempts: int = ATTEMPTS_PER_MODEL
+    asks_again: bool = True
+    until: float | None = None
+    zone: tzinfo | None = None
+    daily_budget: int | None = None
+    strict: bool = False
+    cached: bool = True
+    weighed: bool = False
+    shape: JsonSchema | None = None
+    temperature: float | None = None
+    counted: bool = True
+
+
+PARTNER_POLICY = CallPolicy()
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,12 +73,14 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         instructions: The recipe's text, stable over calls.
         parameters: Sentences that depend on this request's extras; empty when there are none.
+        passages: The block of the project's own documents that stands before the last turn's text; empty for none.
         attachments: PDFs and photos that go with the last turn.
         cited: The model is to say on which pages of the PDFs its answer rests.
         search: Leave to search the web, or None.
         turns: The conversation so far and the content, oldest first; the last is the caller's.
         answer_tokens: Limit of the answer, without what the model may think.
         watched: Somebody wants the pieces as they come; else the provider is asked for the whole at once.
+        temperature: For models that take one; None leaves it to them.
         request_id: For the log.
 
     """
@@ -46,12 +89,20 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str
     parameters: str = ""
     turns: tuple[Turn, ...]
+    passages: str = ""
     attachments: tuple[Part, ...] = ()
     cited: bool = False
     search: Search | None = None
     answer_tokens: int
     shape: Shape | None = None
     watched: bool = False
+    temperature: float | None = None
+
+    @property
+    def question(self) -> Turn:
+        """The last turn as it is sent: the passages, then its text."""
+        last = self.turns[-1]
+        return Turn(last.role, self.passages + last.text) if self.passages else last
 
 
 class Outcome(StrEnum):
@@ -63,6 +114,10 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrotta"
     FAILED = "errore"
     LOST = "persa"
+    NOTIFIED = "avvisata"
+    """No call: the project's address was told that deferred work has ended."""
+    NOT_NOTIFIED = "non_avvisata"
+    """No call: an attempt to tell it failed."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):

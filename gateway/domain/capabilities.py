@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gateway.domain.catalog import Brain, Recipe
+from gateway.domain.knowledge import KnowledgeState
 from gateway.domain.tenants import Project
 
 
@@ -14,6 +15,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         recipes: Those the project can name, as it would get them (its own variants and the operator's switches).
         attachments: Whether the brain's provider reads attachments at all; the permissions come on top.
+        knowledge: What its knowledge is; None when that is off.
         spent: Micro-dollars settled on the project's day.
 
     """
@@ -26,7 +28,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     deferred: bool
     internet: bool
     agent: bool
-    knowledge: bool
+    knowledge: KnowledgeState | None
     spent: int
 
     @property

@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from gateway.domain.knowledge import Source
+
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """A file as the caller sent it: base64 `data` or an https `url`, never both. Nothing about it is believed yet."""
@@ -104,7 +106,21 @@ class Choice(msgspec.Struct, frozen=True, tag="choice"):
     options: tuple[str, ...]
 
 
-Shape = Fields | Choice
+class JsonSchema(msgspec.Struct, frozen=True, tag="schema"):
+    """The answer must be JSON of this schema, and is told as the model wrote it: whoever asked judges it, also a cut one.
+
+    Attributes:
+        name: 1 to 64 letters, digits, `_` and `-`.
+        schema: In what both providers hold a model to: an object at the root, every object closed and with all its
+            properties required, `anyOf` with null for what may be absent, no bounds, no patterns; at most 16 unions.
+
+    """
+
+    name: str
+    schema: dict[str, Any]
+
+
+Shape = Fields | Choice | JsonSchema
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,6 +133,8 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         fallback: Who answered instead of the first choice.
         citations: Where the answer comes from, in its order; None when nothing could be cited.
         citations_off: Why there are none although a PDF was attached.
+        sources: The passages of the project's documents that stood before the question; None when there were none.
+        knowledge: Why there were none although the knowledge is on.
         searches: Web searches made, if any.
         pages: Pages of the PDFs sent in the request, if any.
         request_id: Id of the request that produced the answer.
@@ -135,6 +153,8 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fallback: str | None = None
     citations: tuple[Citation, ...] | None = None
     citations_off: str | None = None
+    sources: tuple[Source, ...] | None = None
+    knowledge: str | None = None
     searches: int | None = None
     pages: int | None = None
     request_id: str

@@ -41,6 +41,8 @@ class Failure(Exception):  # noqa: N818 - the domain's word; the suffix Error be
         note: Italian text that replaces the row's message, when it can be more exact.
         retry_after: Whole seconds after which a retry makes sense (429 and 503).
         reason: The true cause for the log, in English; never sent, never holds content.
+        unsent: Providers were to be asked, but nothing of the request can have reached one.
+        late: The providers' time was up.
 
     """
 
@@ -51,12 +53,16 @@ class Failure(Exception):  # noqa: N818 - the domain's word; the suffix Error be
         *,
         retry_after: int | None = None,
         reason: str | None = None,
+        unsent: bool = False,
+        late: bool = False,
     ) -> None:
         super().__init__(fault.code)
         self.fault = fault
         self.note = note
         self.retry_after = retry_after
         self.reason = reason
+        self.unsent = unsent
+        self.late = late
 
     @property
     def message(self) -> str:

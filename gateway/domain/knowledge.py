@@ -45,3 +45,44 @@ class Passage(msgspec.Struct, frozen=True):
 
     source: Source
     text: str
+
+
+class Shelf(msgspec.Struct, frozen=True):
+    """A project's live documents, all of one moment, in the order of their ids.
+
+    Attributes:
+        version: Another number whenever a document has come, gone or changed; 0 before the first.
+
+    """
+
+    version: int = 0
+    documents: tuple[Document, ...] = ()
+
+    @property
+    def passages(self) -> int:
+        """Passages of all documents together."""
+        return sum(document.passages for document in self.documents)
+
+
+class Uploaded(msgspec.Struct, frozen=True):
+    """A document as it is kept now; `replaced` says that it took the place of one of the same name."""
+
+    document: Document
+    replaced: bool
+
+
+class KnowledgeState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project's knowledge is at one moment, for whoever switches it on in an application.
+
+    Attributes:
+        reader: Who makes vectors of the texts: `openai`, `locale` (this machine) or `prova` (the sandbox's).
+        ready: The reader can be asked (it has its key).
+        outdated: Documents whose vectors are another reader's: they are not searched until they are made anew.
+
+    """
+
+    documents: int
+    passages: int
+    reader: str
+    ready: bool
+    outdated: int

@@ -1,4 +1,4 @@
-"""Project keys: how they are made and the only form in which they are kept."""
+"""Secrets that are handed out: how they are made, and the only form in which project keys are kept."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import secrets
 
 KEY_PREFIX = "pk_"
 KEY_BYTES = 32
+SIGNING_PREFIX = "avs_"
 _PURPOSE = b"pepper project key\0"
 _FINGERPRINT = b"pepper secret fingerprint\0"
 
@@ -15,6 +16,11 @@ _FINGERPRINT = b"pepper secret fingerprint\0"
 def new_key() -> str:
     """Make a project key: `pk_` and 43 characters of 32 random bytes."""
     return KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
+
+
+def new_signing_secret() -> str:
+    """Make what a project's notices are signed with: `avs_` and 43 characters of 32 random bytes."""
+    return SIGNING_PREFIX + secrets.token_urlsafe(KEY_BYTES)
 
 
 def key_digest(secret: bytes, key: str) -> bytes:

@@ -34,6 +34,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
         domains: The only web domains it may search; empty means any.
         sandbox: Its calls end in the built-in provider `prova` and cost nothing.
         internal: Belongs to the gateway itself: it has no keys and cannot be removed.
+        notice_url: Where it is told that deferred work has ended, or None.
 
     """
 
@@ -46,6 +47,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     domains: tuple[str, ...] = ()
     sandbox: bool = False
     internal: bool = False
+    notice_url: str | None = None
     created_at: datetime
 
     def may(self, permission: Permission) -> bool:

@@ -69,22 +69,22 @@ def late() -> ProviderError:
 
 def not_configured(variable: str) -> ProviderError:
     """Nobody can be asked: the key is missing or no key."""
-    return ProviderError(Trouble.REJECTED, f"{variable} is not set, or can't be sent in a header")
+    return ProviderError(Trouble.REJECTED, f"{variable} is not set, or can't be sent in a header", sent=False)
 
 
 def bad_address(variable: str) -> ProviderError:
     """The base URL is no address that could be asked."""
-    return ProviderError(Trouble.REJECTED, f"{variable} is not an http or https address")
+    return ProviderError(Trouble.REJECTED, f"{variable} is not an http or https address", sent=False)
 
 
 def bad_proxy() -> ProviderError:
     """The environment names a proxy that speaks another language."""
-    return ProviderError(Trouble.REJECTED, "the proxy of the environment is not an http proxy")
+    return ProviderError(Trouble.REJECTED, "the proxy of the environment is not an http proxy", sent=False)
 
 
 def attachments_not_taken() -> ProviderError:
     """Files were to be sent to a provider that would not read them."""
-    return ProviderError(Trouble.REJECTED, "this provider takes no attachments")
+    return ProviderError(Trouble.REJECTED, "this provider takes no attachments", sent=False)
 
 
 def of_status(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:

@@ -8,11 +8,11 @@ liberally and told strictly.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from gateway.domain.completion import Choice, Fields, Shape
+from gateway.domain.completion import Choice, Fields, JsonSchema, Shape
 from gateway.providers import failures
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _PLAIN_OPTION = re.compile(r"(?! )[\w .,;:()/&%+!?-]+(?<! )")
 _MOST_ENUM_CHARACTERS = 7_500
 """Half of what OpenAI takes in a large enum; longer options are sent as codes."""
 _CATEGORY = "categoria"
+_NAME: Final = "risposta"
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -33,8 +34,12 @@ _decode_text = msgspec.json.Decoder(str).decode
 class Form(Protocol):
     """One forced shape, ready to be sent and read."""
 
+    name: str
+    """What the provider is told that it is called: letters, digits, `_` and `-`."""
     schema: dict[str, Any]
     """A JSON schema; the root is an object."""
+    tells_cut: bool
+    """Whether an answer that was cut, or that says nothing, is told all the same: somebody else judges it."""
 
     def read(self, text: str) -> str:
         """Give the contract's answer for a model's.
@@ -50,7 +55,13 @@ def form_of(shape: Shape | None) -> Form | None:
     """Prepare a shape for a request and its answer."""
     if shape is None:
         return None
-    return FieldsForm(shape) if isinstance(shape, Fields) else ChoiceForm(shape)
+    match shape:
+        case Fields():
+            return FieldsForm(shape)
+        case Choice():
+            return ChoiceForm(shape)
+        case JsonSchema():
+            return SchemaForm(shape)
 
 
 def fields_text(values: Mapping[str, str | None]) -> str:
@@ -60,6 +71,9 @@ def fields_text(values: Mapping[str, str | None]) -> str:
 
 class FieldsForm:
     """A list of texts per field, empty when the document doesn't say: the one way to be absent without a union."""
+
+    name = _NAME
+    tells_cut = False
 
     def __init__(self, shape: Fields) -> None:
         self._keys = dict(zip(_safe_keys(shape.names), shape.names, strict=True))
@@ -90,6 +104,9 @@ class FieldsForm:
 
 class ChoiceForm:
     """One property with the options as an enum, or with codes that the description explains."""
+
+    name = _NAME
+    tells_cut = False
 
     def __init__(self, shape: Choice) -> None:
         options = shape.options
@@ -126,6 +143,20 @@ class ChoiceForm:
             if found:
                 return found.pop() if len(found) == 1 else None
         return None
+
+
+class SchemaForm:
+    """A schema as it was given, and its answer as it comes."""
+
+    tells_cut = True
+
+    def __init__(self, shape: JsonSchema) -> None:
+        self.name = shape.name
+        self.schema = shape.schema
+
+    def read(self, text: str) -> str:
+        """Give what the model wrote."""
+        return text
 
 
 # Names

@@ -1,6 +1,7 @@
 """How an answer's text becomes events, whichever provider it comes from.
 
-White space alone is no answer and is never told; a forced shape is told in one piece, when it is known to be whole.
+White space alone is no answer and is never told; a forced shape is told in one piece, when it is known to be whole (or
+when somebody else judges that).
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Teller:
         if self._begun or stop is Stop.REFUSED:
             return (finished,)
         text = "".join(self._kept)
+        if self._form is not None and self._form.tells_cut:
+            return (Piece(self._form.read(text)), finished) if text else (finished,)
         if not text or text.isspace():
             raise failures.faulty(f"an answer without text ({stop.value})")
         if self._form is None:

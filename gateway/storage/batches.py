@@ -1,69 +1,46 @@
-"""Batches: rows of deferred work, with what they hold of a day's cap until they are settled, each exactly once.
-
-Locks of rows that are there are taken in one order: project, reservations, batches, spending.
-"""
+"""Batches: rows of deferred work, with what they hold of a day's cap until they are settled, each exactly once."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-from sqlalchemy import and_, case, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import and_, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from gateway.domain.batches import Batch, BatchState
-from gateway.domain.calls import CallRecord, Outcome
-from gateway.domain.catalog import Reasoning, Target
-from gateway.storage import reservations, schema
+from gateway.storage import schema
+from gateway.storage.batch_rows import (
+    NoRoom,
+    Opened,
+    RefusedError,
+    TooManyOpen,
+    count_running,
+    delete_settled,
+    let_go,
+    mine,
+    open_batch,
+    read_batch,
+    undo,
+    unsettled,
+)
 from gateway.storage.calls import ledger_row
-from gateway.storage.refusals import UnknownError
-from gateway.storage.reservations import EMPTY_DAY
-from gateway.storage.upserts import insert_missing
+from gateway.storage.notices import announce
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date, datetime
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
 
-    from sqlalchemy import ColumnElement, RowMapping
+    from sqlalchemy import ColumnElement
     from sqlalchemy.ext.asyncio import AsyncConnection
 
+    from gateway.domain.calls import CallRecord
     from gateway.storage.database import Database
 
 TURN_SECONDS = 20.0
 """A provider is asked about a batch once in so many seconds."""
 LISTED_AT_ONCE = 100
-DELETED_AT_ONCE = 100
-"""Batches deleted in one transaction: their answers may be long."""
-
-
-class Opened(msgspec.Struct, frozen=True):
-    """The batch is written and its amount held."""
-
-
-class TooManyOpen(msgspec.Struct, frozen=True):
-    """Nothing is written: the project has as many open batches as it may."""
-
-
-class NoRoom(msgspec.Struct, frozen=True):
-    """Nothing is written: the amount does not fit the day's cap.
-
-    Attributes:
-        spent: Micro-dollars of the day, settled and of batches.
-        alone: The amount is larger than the whole cap.
-
-    """
-
-    spent: int
-    alone: bool
-
-
-class _RefusedError(Exception):
-    """Undoes the transaction of a batch that is not opened."""
-
-    def __init__(self, verdict: TooManyOpen | NoRoom) -> None:
-        super().__init__()
-        self.verdict = verdict
+MOST_WATCHED = 1_000
 
 
 class Batches:
@@ -87,9 +64,24 @@ class Batches:
 
         """
         try:
-            return await self._database.transact(lambda connection: _open(connection, batch, cap, most_open))
-        except _RefusedError as refused:
+            return await self._database.transact(
+                lambda connection: open_batch(connection, batch, cap, most_open)
+            )
+        except RefusedError as refused:
             return refused.verdict
+
+    async def sending(self, project: str, number: str, at: datetime) -> bool:
+        """Note, before the provider is asked for the first time, that from now on it may have the batch.
+
+        False when it is not there any more: `release_unsent` took it for one whose process had died.
+        """
+        table = schema.batches
+        begun = update(table).where(unsettled(project, number)).values(sent_at=at)
+
+        async def work(connection: AsyncConnection) -> bool:
+            return bool((await connection.execute(begun)).rowcount)
+
+        return await self._database.transact(work)
 
     async def sent(self, project: str, number: str, provider_id: str) -> bool:
         """Note the provider's name of a batch that has none yet; saying it again is True too.
@@ -98,7 +90,7 @@ class Batches:
         """
         table = schema.batches
         free = or_(table.c.provider_id.is_(None), table.c.provider_id == provider_id)
-        named = update(table).where(_mine(project, number), free).values(provider_id=provider_id)
+        named = update(table).where(mine(project, number), free).values(provider_id=provider_id)
 
         async def work(connection: AsyncConnection) -> bool:
             return bool((await connection.execute(named)).rowcount)
@@ -113,24 +105,13 @@ class Batches:
 
         False when it is not there, has ended, or the provider has it.
         """
-        table = schema.batches
-        refused = and_(_unsettled(project, number), table.c.provider_id.is_(None))
+        refused = and_(unsettled(project, number), schema.batches.c.provider_id.is_(None))
+        return await self._database.transact(lambda connection: undo(connection, project, refused))
 
-        async def work(connection: AsyncConnection) -> bool:
-            query = select(table.c.day, table.c.reserved).where(refused).with_for_update()
-            held = (await connection.execute(query)).one_or_none()
-            if held is None:
-                return False
-            await connection.execute(delete(table).where(refused))
-            await _let_go(connection, project, held.day, held.reserved, cost=0)
-            return True
-
-        return await self._database.transact(work)
-
-    async def count_open(self, project: str) -> int:
-        """How many of the project's batches are running."""
+    async def count_open(self, project: str, now: datetime) -> int:
+        """How many of the project's batches are running, as the limit counts them."""
         async with self._database.connect() as connection:
-            return await _count_open(connection, project)
+            return await count_running(connection, project, now)
 
     async def held_ids(self, provider: str) -> frozenset[str]:
         """Give the provider's names of all batches known here, running or ended.
@@ -149,11 +130,11 @@ class Batches:
     async def get(self, project: str, number: str, since: datetime) -> Batch | None:
         """Give a project's batch that was created at or after `since`."""
         table = schema.batches
-        query = select(table).where(_mine(project, number), table.c.created_at >= since)
+        query = select(table).where(mine(project, number), table.c.created_at >= since)
         async with self._database.connect() as connection:
             row = (await connection.execute(query)).mappings().one_or_none()
             # To the letter: MariaDB would not mind blanks at the end.
-            return _read(row) if row is not None and row["number"] == number else None
+            return read_batch(row) if row is not None and row["number"] == number else None
 
     async def take_turn(
         self, project: str, number: str, now: datetime, seconds: float = TURN_SECONDS
@@ -161,19 +142,20 @@ class Batches:
         """Whether the asker may ask the provider about a running batch: one in so many seconds of business time."""
         table = schema.batches
         due = or_(table.c.polled_at.is_(None), table.c.polled_at <= now - timedelta(seconds=seconds))
-        turn = update(table).where(_unsettled(project, number), due).values(polled_at=now)
+        turn = update(table).where(unsettled(project, number), due).values(polled_at=now)
 
         async def work(connection: AsyncConnection) -> bool:
             return bool((await connection.execute(turn)).rowcount)
 
         return await self._database.transact(work)
 
-    async def settle(self, batch: Batch, record: CallRecord) -> bool:
+    async def settle(self, batch: Batch, record: CallRecord, notice: str | None = None) -> bool:
         """Write how a batch ended and its ledger row; its cost takes the place of what it held. All of it once.
 
         Args:
             batch: With its final `state`, `outcomes` and `settled_at`.
             record: Of the batch's project and day.
+            notice: Name of the notice to leave, if the project wants to be told; None leaves none.
 
         Returns:
             False when it was settled before, or is not there.
@@ -187,20 +169,37 @@ class Batches:
         if (record.project, record.day) != (batch.project, batch.day):
             raise ValueError("a ledger row of another project or day")
         table = schema.batches
-        unsettled = _unsettled(batch.project, batch.number)
+        running = unsettled(batch.project, batch.number)
         end = {"state": batch.state.value, "outcomes": batch.outcomes, "settled_at": batch.settled_at}
 
         async def work(connection: AsyncConnection) -> bool:
-            query = select(table.c.reserved).where(unsettled).with_for_update()
+            query = select(table.c.reserved).where(running).with_for_update()
             reserved = await connection.scalar(query)
             if reserved is None:
                 return False
-            await connection.execute(update(table).where(unsettled).values(end))
+            await connection.execute(update(table).where(running).values(end))
             await connection.execute(insert(schema.calls).values(ledger_row(record)))
-            await _let_go(connection, batch.project, batch.day, reserved, cost=record.cost)
+            await let_go(connection, batch.project, batch.day, reserved, cost=record.cost)
+            if notice is not None:
+                await announce(connection, batch, notice)
             return True
 
         return await self._database.transact(work)
+
+    async def running(
+        self, projects: Collection[str], unasked_since: datetime, limit: int = MOST_WATCHED
+    ) -> Sequence[Batch]:
+        """Give running batches of these projects about which no provider was asked since then, the longest first."""
+        table = schema.batches
+        asked = func.coalesce(table.c.polled_at, table.c.created_at)
+        query = select(table).where(
+            table.c.project.in_(sorted(projects)),
+            table.c.state == BatchState.RUNNING.value,
+            asked <= unasked_since,
+        )
+        async with self._database.connect() as connection:
+            rows = await connection.execute(query.order_by(asked, table.c.number).limit(limit))
+            return tuple(read_batch(row) for row in rows.mappings())
 
     # --- upkeep -----------------------------------------------------------------------------------------------------
 
@@ -210,140 +209,24 @@ class Batches:
         query = select(table).where(table.c.settled_at.is_(None), table.c.created_at < instant)
         async with self._database.connect() as connection:
             rows = await connection.execute(query.order_by(table.c.created_at).limit(limit))
-            return tuple(_read(row) for row in rows.mappings())
+            return tuple(read_batch(row) for row in rows.mappings())
+
+    async def release_unsent(self, before: datetime) -> Sequence[Batch]:
+        """Delete batches created before `before` that were certainly never sent, and let go of what they held.
+
+        Over all projects. Their processes died first; one that is only slow finds out when it begins `sending`.
+        """
+        table = schema.batches
+        unsent = and_(table.c.sent_at.is_(None), table.c.provider_id.is_(None), table.c.settled_at.is_(None))
+        query = select(table).where(unsent, table.c.created_at < before).limit(LISTED_AT_ONCE)
+        async with self._database.connect() as connection:
+            found = [read_batch(row) for row in (await connection.execute(query)).mappings()]
+        return [batch for batch in found if await self._release(batch, unsent)]
+
+    async def _release(self, batch: Batch, unsent: ColumnElement[bool]) -> bool:
+        which = and_(mine(batch.project, batch.number), unsent)
+        return await self._database.transact(lambda connection: undo(connection, batch.project, which))
 
     async def delete_older_than(self, instant: datetime) -> int:
         """Delete settled batches created before `instant`; gives how many. For retention, over all projects."""
         return await delete_settled(self._database, schema.batches.c.created_at < instant)
-
-
-async def delete_settled(database: Database, which: ColumnElement[bool]) -> int:
-    """Delete settled batches piece by piece; gives how many."""
-    table = schema.batches
-    settled = and_(which, table.c.settled_at.is_not(None))
-
-    async def piece(connection: AsyncConnection) -> int:
-        query = select(table.c.project, table.c.number).where(settled).limit(DELETED_AT_ONCE)
-        found = [(row.project, row.number) for row in await connection.execute(query)]
-        if not found:
-            return 0
-        gone = delete(table).where(tuple_(table.c.project, table.c.number).in_(found), settled)
-        return (await connection.execute(gone)).rowcount
-
-    total = 0
-    while deleted := await database.transact(piece):
-        total += deleted
-    return total
-
-
-async def abandon(connection: AsyncConnection, project: str, label: str) -> None:
-    """Delete the batches of a project that is being removed, in an open transaction.
-
-    The provider may bill the running ones, and nobody will collect them: the ledger gets what they held, under the
-    label. What that means to the project's `spending` is the caller's: all that batches held is settled.
-    """
-    table = schema.batches
-    query = select(table).where(table.c.project == project, table.c.settled_at.is_(None)).with_for_update()
-    running = [_read(row) for row in (await connection.execute(query)).mappings()]
-    if running:
-        rows = [ledger_row(_lost(batch, label)) for batch in running]
-        await connection.execute(insert(schema.calls), rows)
-    await connection.execute(delete(table).where(table.c.project == project))
-
-
-# --- inside -------------------------------------------------------------------------------------------------------
-
-
-async def _open(connection: AsyncConnection, batch: Batch, cap: int | None, most_open: int) -> Opened:
-    # The project's lock: its opens come one after the other, so that the count is exact, and none after its removal.
-    projects, table = schema.projects, schema.batches
-    lock = select(projects.c.name).where(projects.c.name == batch.project, projects.c.active)
-    if await connection.scalar(lock.with_for_update()) is None:
-        raise UnknownError(f"there is no active project {batch.project!r}")
-    if await connection.scalar(select(table.c.number).where(_mine(batch.project, batch.number))):
-        # Written before, and the answer was lost on the way.
-        return Opened()
-    if await _count_open(connection, batch.project) >= most_open:
-        raise _RefusedError(TooManyOpen())
-    await reservations.release(connection, [(batch.project, batch.request_id)])
-    await connection.execute(insert(table).values(_row(batch)))
-    await _hold(connection, batch, cap)
-    return Opened()
-
-
-async def _hold(connection: AsyncConnection, batch: Batch, cap: int | None) -> None:
-    """Hold the batch's amount, or raise `_RefusedError`."""
-    table = schema.spending
-    day = _day(batch.project, batch.day)
-    admitted = day
-    if cap is not None:
-        total = table.c.settled + table.c.batches + table.c.reserved
-        admitted = and_(day, total + batch.reserved <= cap)
-    hold = update(table).where(admitted).values(batches=table.c.batches + batch.reserved)
-    if (await connection.execute(hold)).rowcount:
-        return
-    spent = select(table.c.settled + table.c.batches).where(day)
-    if await connection.scalar(spent) is None:
-        missing = insert_missing(connection.dialect.name, table)
-        key = {"project": batch.project, "day": batch.day}
-        await connection.execute(missing.values(key | EMPTY_DAY))
-    # Again, if the row is there already too: it may have come after the update that did not find it.
-    if (await connection.execute(hold)).rowcount:
-        return
-    found: int = await connection.scalar(spent) or 0
-    raise _RefusedError(NoRoom(found, alone=cap is not None and batch.reserved > cap))
-
-
-async def _let_go(connection: AsyncConnection, project: str, day: date, amount: int, *, cost: int) -> None:
-    table = schema.spending
-    rest = table.c.batches - amount
-    change = {"settled": table.c.settled + cost, "batches": case((rest > 0, rest), else_=0)}
-    await connection.execute(update(table).where(_day(project, day)).values(change))
-
-
-async def _count_open(connection: AsyncConnection, project: str) -> int:
-    table = schema.batches
-    running = and_(table.c.project == project, table.c.state == BatchState.RUNNING.value)
-    return await connection.scalar(select(func.count()).select_from(table).where(running)) or 0
-
-
-def _mine(project: str, number: str) -> ColumnElement[bool]:
-    return and_(schema.batches.c.project == project, schema.batches.c.number == number)
-
-
-def _unsettled(project: str, number: str) -> ColumnElement[bool]:
-    return and_(_mine(project, number), schema.batches.c.settled_at.is_(None))
-
-
-def _day(project: str, day: date) -> ColumnElement[bool]:
-    return and_(schema.spending.c.project == project, schema.spending.c.day == day)
-
-
-def _lost(batch: Batch, label: str) -> CallRecord:
-    return CallRecord(
-        request_id=batch.request_id,
-        project=label,
-        day=batch.day,
-        started_at=batch.created_at,
-        recipe=batch.recipe,
-        recipe_version=batch.recipe_version,
-        outcome=Outcome.LOST,
-        key_id=batch.key_id,
-        brain=batch.target.brain,
-        provider=batch.target.provider,
-        model=batch.target.model,
-        cost=batch.reserved,
-    )
-
-
-def _row(batch: Batch) -> dict[str, Any]:
-    row = msgspec.structs.asdict(batch) | msgspec.structs.asdict(batch.target)
-    del row["target"]
-    return row | {"state": batch.state.value, "reasoning": batch.target.reasoning.value}
-
-
-def _read(row: RowMapping) -> Batch:
-    fields = dict(row)
-    target = {name: fields.pop(name) for name in Target.__struct_fields__}
-    target["reasoning"] = Reasoning(target["reasoning"])
-    return Batch(**fields | {"target": Target(**target), "state": BatchState(row["state"])})

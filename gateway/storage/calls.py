@@ -93,7 +93,7 @@ class Calls:
         query = select(table).where(table.c.project == project, table.c.request_id == request_id)
         async with self._database.connect() as connection:
             row = (await connection.execute(query)).mappings().one_or_none()
-            return None if row is None else _read_call(row)
+            return None if row is None else read_call(row)
 
     async def recent_calls(self, project: str | None = None, limit: int = 100) -> Sequence[CallRecord]:
         """Give the newest rows, newest first: a project's, or (for operators) all."""
@@ -105,7 +105,7 @@ class Calls:
             query = query.order_by(table.c.day.desc(), table.c.started_at.desc())
         async with self._database.connect() as connection:
             rows = await connection.execute(query.limit(limit))
-            return tuple(_read_call(row) for row in rows.mappings())
+            return tuple(read_call(row) for row in rows.mappings())
 
     # --- spending ---------------------------------------------------------------------------------------------------
 
@@ -128,12 +128,17 @@ class Calls:
     # --- reservations -----------------------------------------------------------------------------------------------
 
     async def reserve(
-        self, reservation: Reservation, cap: int | None, *, lease_seconds: float = RESERVATION_SECONDS
+        self,
+        reservation: Reservation,
+        cap: int | None,
+        *,
+        strict: bool = False,
+        lease_seconds: float = RESERVATION_SECONDS,
     ) -> Reserved | Spent | Held:
         """Hold an amount of the day's cap (None: no cap), at any concurrency over any number of processes.
 
-        Admitted while settled + batches + reserved + amount ≤ cap, and always when nothing is reserved and
-        settled + batches < cap. Asking again with the same request id changes nothing.
+        Admitted while settled + batches + reserved + amount ≤ cap, and (not if `strict`) always when nothing is
+        reserved and settled + batches < cap. Asking again with the same request id changes nothing.
 
         Raises:
             StoreAwayError: Held or not: ask again, or `release_reservations`.
@@ -141,7 +146,7 @@ class Calls:
         """
 
         async def work(connection: AsyncConnection) -> Reserved:
-            return await reservations.reserve(connection, reservation, cap, lease_seconds)
+            return await reservations.reserve(connection, reservation, cap, lease_seconds, strict=strict)
 
         try:
             return await self._database.transact(work)
@@ -233,7 +238,8 @@ def ledger_row(record: CallRecord) -> dict[str, Any]:
     return row
 
 
-def _read_call(row: RowMapping) -> CallRecord:
+def read_call(row: RowMapping) -> CallRecord:
+    """Make the noun of a ledger row."""
     fields = dict(row)
     usage = Usage(**{name: fields.pop(name) for name in Usage.__struct_fields__})
     return CallRecord(**fields | {"usage": usage, "outcome": Outcome(row["outcome"])})

@@ -22,6 +22,7 @@ class ProjectChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     brain: str | msgspec.UnsetType | None = msgspec.UNSET
     domains: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     sandbox: bool | msgspec.UnsetType = msgspec.UNSET
+    notice_url: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class BrainChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import select
 
 from gateway.domain.catalog import Brain
+from gateway.domain.operator_settings import PanelSettings
 from gateway.domain.tenants import Project
 from gateway.domain.usage import Price
 from gateway.storage import schema
@@ -18,6 +19,7 @@ from gateway.storage.audit import THE_INSTALLATION
 from gateway.storage.catalog_rows import RecipeVersion, read_brain, read_price, read_switches, read_version
 from gateway.storage.changes import RecipeSwitches
 from gateway.storage.columns import database_now
+from gateway.storage.operator_settings import read_panel_settings
 from gateway.storage.outages import MissingSchemaError
 from gateway.storage.tenant_rows import read_project
 
@@ -57,6 +59,7 @@ class ConfigurationRows(msgspec.Struct, frozen=True, kw_only=True):
         brains: In the order they were added.
         prices: Set by operators, by model.
         versions: Recipe texts in force, by recipe and project ('' is everybody's).
+        settings: What owners set in the panel.
 
     """
 
@@ -67,6 +70,7 @@ class ConfigurationRows(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, Price]
     switches: dict[str, RecipeSwitches]
     versions: dict[tuple[str, str], RecipeVersion]
+    settings: PanelSettings = PanelSettings()
 
 
 async def read_installation(connection: AsyncConnection) -> Installation:
@@ -110,6 +114,7 @@ async def read_configuration(database: Database) -> ConfigurationRows:
         price_rows = (await connection.execute(select(schema.prices))).mappings()
         switch_rows = (await connection.execute(select(schema.recipe_switches))).mappings()
         version_rows = (await connection.execute(live_versions)).mappings()
+        settings = await read_panel_settings(connection)
     return ConfigurationRows(
         revision=state.revision,
         projects={row["name"]: read_project(row) for row in project_rows},
@@ -118,4 +123,5 @@ async def read_configuration(database: Database) -> ConfigurationRows:
         prices={row["model"]: read_price(row) for row in price_rows},
         switches={row["recipe"]: read_switches(row) for row in switch_rows},
         versions={(row["recipe"], row["project"]): read_version(row) for row in version_rows},
+        settings=settings,
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 
 from gateway.domain.catalog import Brain, BrainFallback, ModelFallback, Reasoning
+from gateway.domain.operators import Role
 from gateway.domain.secrets import key_digest, new_key
 from gateway.domain.tenants import BUILT_IN_PROJECT, FIRST_START, Project
 from gateway.storage import schema
-from gateway.storage.audit import THE_INSTALLATION
+from gateway.storage.audit import THE_INSTALLATION, begin_change, record_change
 from gateway.storage.catalog import Catalog
+from gateway.storage.operators import LINK_BYTES, LINK_LIFE, link_digest
 from gateway.storage.refusals import DuplicateError, UnknownError
 from gateway.storage.tenant_rows import add_key, add_project
 from gateway.storage.tenants import Tenants
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 DEMO_PROJECT = "demo"
 DEMO_LABEL = "primo avvio"
+FIRST_OWNER = "proprietario@localhost"
+"""Until the set-up page is told their real address."""
 
 BRAINS = (
     Brain(
@@ -111,3 +116,31 @@ async def first_start(database: Database, secret: bytes, now: datetime) -> str |
         return True
 
     return key if await database.transact(work) else None
+
+
+async def first_owner(database: Database, now: datetime) -> str | None:
+    """Create the panel's first owner where nobody may use it yet; gives the token of their set-up link, once for ever.
+
+    Raises:
+        StoreAwayError: The store does not answer, or has no tables.
+
+    """
+    table, links = schema.operators, schema.set_up_links
+    async with database.connect() as connection:
+        if (await connection.execute(select(table.c.id).limit(1))).first() is not None:
+            return None
+    token = secrets.token_urlsafe(LINK_BYTES)
+    row = {"email": FIRST_OWNER, "role": Role.OWNER.value, "active": True, "recovery": (), "created_at": now}
+
+    async def work(connection: AsyncConnection) -> bool:
+        await begin_change(connection)
+        if (await connection.execute(select(table.c.id).limit(1))).first() is not None:
+            return False
+        made = await connection.execute(insert(table).values(row))
+        key = made.inserted_primary_key
+        link = {"digest": link_digest(token), "operator": key[0] if key else 0, "expires_at": now + LINK_LIFE}
+        await connection.execute(insert(links).values(link))
+        await record_change(connection, FIRST_START, now, "operator.add", FIRST_OWNER)
+        return True
+
+    return token if await database.transact(work) else None

@@ -42,6 +42,12 @@ def bundled_price(provider: str, model: str, at: datetime | None = None) -> Pric
     return Price(model=model, tiers=tiers, origin=ORIGIN, day=_day_of_table(instant.date()))
 
 
+def bundled_window(provider: str, model: str) -> int | None:
+    """Give how many tokens this model holds, input and answer together, or None when the table does not know."""
+    found = _find(provider, model)
+    return None if found is None else found.context_window
+
+
 @cache
 def _publisher(provider: str) -> Provider | None:
     # Two megabytes of Python: only who asks for a price loads them.

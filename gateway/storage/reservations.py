@@ -52,7 +52,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """Nothing is held: only reservations of running calls are in the way."""
+    """Nothing is held: only reservations of running calls are in the way (or, strictly, the own amount is)."""
 
 
 Verdict = Reserved | Spent | Held
@@ -67,7 +67,12 @@ class RefusedError(Exception):
 
 
 async def reserve(
-    connection: AsyncConnection, reservation: Reservation, cap: int | None, lease_seconds: float
+    connection: AsyncConnection,
+    reservation: Reservation,
+    cap: int | None,
+    lease_seconds: float,
+    *,
+    strict: bool = False,
 ) -> Reserved:
     """Hold the amount, or raise `RefusedError` (the caller undoes the transaction). See `Calls.reserve`."""
     table = schema.spending
@@ -81,8 +86,8 @@ async def reserve(
     spent = table.c.settled + table.c.batches
     admitted: ColumnElement[bool] = day
     if cap is not None:
-        fits = or_(spent + table.c.reserved + reservation.amount <= cap, table.c.reserved == 0)
-        admitted = and_(day, spent < cap, fits)
+        fits: ColumnElement[bool] = spent + table.c.reserved + reservation.amount <= cap
+        admitted = and_(day, spent < cap, fits if strict else or_(fits, table.c.reserved == 0))
     hold = update(table).where(admitted).values(reserved=table.c.reserved + reservation.amount)
     if (await connection.execute(hold)).rowcount:
         return Reserved()

@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
 
-async def add_project(connection: AsyncConnection, project: Project, by: Operator) -> Project:
+async def add_project(
+    connection: AsyncConnection, project: Project, by: Operator, *, notice_secret: bytes | None = None
+) -> Project:
     """Create a project; see `Tenants.add_project`."""
+    check_notices(project, notice_secret)
     if not PROJECT_NAME.fullmatch(project.name):
         raise RefusalError(f"{project.name!r} is not a project name: lower-case letters, digits, - and _")
     check_sizes(schema.projects, project_row(project))
@@ -28,7 +31,8 @@ async def add_project(connection: AsyncConnection, project: Project, by: Operato
     if await _find_project(connection, project.name) is not None:
         raise DuplicateError(f"project {project.name} exists already")
     await check_brain(connection, project)
-    await connection.execute(insert(schema.projects).values(project_row(project)))
+    row = project_row(project) | {"notice_secret": notice_secret}
+    await connection.execute(insert(schema.projects).values(row))
     await record_change(connection, by, project.created_at, "project.add", project.name, after=project)
     return project
 
@@ -64,6 +68,7 @@ def read_project(row: RowMapping) -> Project:
         domains=row["domains"],
         sandbox=row["sandbox"],
         internal=row["internal"],
+        notice_url=row["notice_url"],
         created_at=row["created_at"],
     )
 
@@ -80,6 +85,7 @@ def project_row(project: Project) -> dict[str, Any]:
         "domains": project.domains,
         "sandbox": project.sandbox,
         "internal": project.internal,
+        "notice_url": project.notice_url,
         "created_at": project.created_at,
     }
 
@@ -108,6 +114,12 @@ async def get_project(connection: AsyncConnection, name: str) -> Project:
     if project is None:
         raise UnknownError(f"there is no project {name}")
     return project
+
+
+def check_notices(project: Project, secret: bytes | None) -> None:
+    """Refuse an address for notices without a secret to sign them with. Raises `ValueError`: a fault of ours."""
+    if project.notice_url is not None and secret is None:
+        raise ValueError("notices are signed: an address comes with a secret")
 
 
 async def check_brain(connection: AsyncConnection, project: Project) -> None:

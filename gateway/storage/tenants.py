@@ -6,12 +6,15 @@ import secrets
 import string
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from sqlalchemy import and_, delete, or_, select, update
 
 from gateway.storage import schema, tenant_rows
 from gateway.storage.audit import begin_change, record_change
-from gateway.storage.batches import abandon, delete_settled
+from gateway.storage.batch_rows import abandon, delete_settled
 from gateway.storage.changes import ProjectChanges, changed
+from gateway.storage.document_rows import abandon_documents
+from gateway.storage.notices import withdraw
 from gateway.storage.refusals import RefusalError, check_sizes
 
 if TYPE_CHECKING:
@@ -37,8 +40,10 @@ class Tenants:
 
     # --- projects ---------------------------------------------------------------------------------------------------
 
-    async def add_project(self, project: Project, by: Operator) -> Project:
-        """Create a project as given.
+    async def add_project(
+        self, project: Project, by: Operator, *, notice_secret: bytes | None = None
+    ) -> Project:
+        """Create a project as given; with an address for notices also the sealed secret that signs them.
 
         Raises:
             DuplicateError: The name is taken.
@@ -48,12 +53,23 @@ class Tenants:
         """
 
         async def work(connection: AsyncConnection) -> Project:
-            return await tenant_rows.add_project(connection, project, by)
+            return await tenant_rows.add_project(connection, project, by, notice_secret=notice_secret)
 
         return await self._database.transact(work)
 
-    async def set_project(self, name: str, changes: ProjectChanges, by: Operator, at: datetime) -> Project:
+    async def set_project(
+        self,
+        name: str,
+        changes: ProjectChanges,
+        by: Operator,
+        at: datetime,
+        *,
+        notice_secret: bytes | None = None,
+    ) -> Project:
         """Change what is set in `changes`; gives the project as it is now.
+
+        An address for notices comes with the sealed secret that signs them from now on, also one that was set before.
+        Without an address what was still to be told is withdrawn.
 
         Raises:
             UnknownError: No such project, or no such brain.
@@ -66,10 +82,14 @@ class Tenants:
             after = changed(before, changes)
             await tenant_rows.check_brain(connection, after)
             table = schema.projects
-            check_sizes(table, tenant_rows.project_row(after))
-            await connection.execute(
-                update(table).where(table.c.name == name).values(tenant_rows.project_row(after))
-            )
+            row = tenant_rows.project_row(after)
+            check_sizes(table, row)
+            if changes.notice_url is not UNSET:
+                tenant_rows.check_notices(after, notice_secret)
+                row["notice_secret"] = notice_secret
+            await connection.execute(update(table).where(table.c.name == name).values(row))
+            if changes.notice_url is None:
+                await withdraw(connection, name)
             await record_change(connection, by, at, "project.set", name, before=before, after=after)
             return after
 
@@ -104,11 +124,13 @@ class Tenants:
         async def work(connection: AsyncConnection) -> None:
             await begin_change(connection)
             before = await tenant_rows.get_project(connection, name)
+            await abandon_documents(connection, name)
             for table in (
                 schema.pairs,
                 schema.conversations,
                 schema.reservations,
                 schema.batches,
+                schema.notices,
                 schema.recipe_versions,
                 schema.project_keys,
             ):

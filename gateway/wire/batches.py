@@ -22,6 +22,7 @@ TROUBLES: dict[ItemTrouble, str] = {
     ItemTrouble.CANCELED: "Il provider ha annullato questo testo.",
     ItemTrouble.EXPIRED: "Il provider non ha fatto in tempo entro 24 ore.",
     ItemTrouble.MISSING: "Il provider non ha restituito una risposta per questo testo.",
+    ItemTrouble.UNCLAIMED: "Nessuno ha ritirato questo testo entro 29 giorni: la risposta non c'è più.",
 }
 
 _batch_words = words(

@@ -11,6 +11,7 @@ from gateway.domain.capabilities import Capabilities
 from gateway.domain.catalog import Reasoning
 from gateway.domain.money import dollars
 from gateway.wire.glossary import Wire, words
+from gateway.wire.knowledge import StateReply, state_reply
 
 
 class PepperReply(Wire, frozen=True, kw_only=True):
@@ -117,7 +118,7 @@ class CapabilitiesReply(Wire, frozen=True, kw_only=True, rename=words(powers="pu
     pepper: PepperReply
     recipes: tuple[RecipeReply, ...]
     powers: PowersReply
-    knowledge: None = None
+    knowledge: StateReply | None
     limits: LimitsReply
     spending: SpendingReply
     models: ModelsReply
@@ -154,8 +155,9 @@ def encode_capabilities(found: Capabilities) -> bytes:
                 internet=found.internet,
                 agent=found.agent,
                 streaming=True,
-                knowledge=found.knowledge,
+                knowledge=found.knowledge is not None,
             ),
+            knowledge=state_reply(found.knowledge),
             limits=LimitsReply(hourly_calls=project.hourly_limit, web_domains=project.domains),
             spending=SpendingReply(
                 today=dollars(found.spent),

@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.domain.completion import Answer, Citation, PageCitation
 from gateway.domain.errors import Failure
+from gateway.domain.knowledge import Source
 from gateway.wire.glossary import Wire, words
 
 _encoder = msgspec.json.Encoder()
@@ -31,6 +32,14 @@ class WebReply(Wire, frozen=True, kw_only=True, tag="web", tag_field="fonte", re
     text: str
 
 
+class SourceReply(Wire, frozen=True, kw_only=True):
+    """A passage of the project's own documents."""
+
+    document: str
+    passage: int
+    similarity: float
+
+
 class MetaReply(Wire, frozen=True, kw_only=True, omit_defaults=True):
     """`meta`: the contract's fields in its order, the optional ones only when they say something."""
 
@@ -46,6 +55,8 @@ class MetaReply(Wire, frozen=True, kw_only=True, omit_defaults=True):
     fallback: str | None = None
     citations: tuple[PageReply | WebReply, ...] | None = None
     citations_off: str | None = None
+    sources: tuple[SourceReply, ...] | None = None
+    knowledge: str | None = None
     searches: int | None = None
     pages: int | None = None
     replayed: bool = False
@@ -95,6 +106,8 @@ def encode_answer(answer: Answer) -> bytes:
                 fallback=_fallback_words(meta.fallback),
                 citations=None if meta.citations is None else tuple(map(citation_reply, meta.citations)),
                 citations_off=meta.citations_off,
+                sources=None if meta.sources is None else tuple(map(source_reply, meta.sources)),
+                knowledge=meta.knowledge,
                 searches=meta.searches,
                 pages=meta.pages,
                 replayed=meta.replayed,
@@ -126,3 +139,10 @@ def _fallback_words(fallback: str | None) -> str | None:
     if fallback is not None and fallback.startswith("model:"):
         return f"modello:{fallback.removeprefix('model:')}"
     return fallback
+
+
+def source_reply(source: Source) -> SourceReply:
+    """Give a source's wire form."""
+    return SourceReply(
+        document=source.document, passage=source.passage, similarity=round(source.similarity, 2)
+    )

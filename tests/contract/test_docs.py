@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.chain import admit, ledger, memory, provide, rate
-from gateway.domain import limits
+from gateway.chain import admit, ledger, memory, rate
+from gateway.dilem import contract as dilem
+from gateway.dilem import policy, rehearsal
+from gateway.dilem.operations import OPERATIONS
+from gateway.domain import calls, limits
 from gateway.domain.errors import CONTRACT_FAULTS
 from gateway.domain.sandbox import triggers
 from gateway.providers.sandbox import adapter, batches
@@ -43,7 +46,7 @@ def test_every_variable_that_is_read_is_documented_and_no_other() -> None:
 
 def test_no_page_names_a_variable_that_nobody_reads() -> None:
     read = set(re.findall(r'"((?:PEPPER|ANTHROPIC|OPENAI)_[A-Z_]+)"', (GATEWAY / "settings.py").read_text()))
-    clients = {"PEPPER_KEY", "PEPPER_URL"}  # of the examples
+    clients = {"PEPPER_KEY", "PEPPER_PROGETTO", "PEPPER_URL"}  # of the examples and the PHP client
     for page in DOCS.rglob("*.md"):
         named = set(re.findall(r"\b(?:PEPPER|ANTHROPIC|OPENAI)_[A-Z_]*[A-Z]\b", page.read_text()))
         assert named <= read | clients, page.name
@@ -65,8 +68,8 @@ def test_every_word_of_the_sandbox_is_listed() -> None:
     )
     behaviours = {word.removeprefix("[[prova:").removesuffix("]]").split(":")[0] for word in _trigger_words()}
     codes = {fault.code for fault in CONTRACT_FAULTS}
-    plain = {adapter.TRUNCATED, batches.EXPIRES, batches.FAILS}
-    assert behaviours == grammar | plain | codes
+    plain = {adapter.TRUNCATED, adapter.UNSENT, batches.BROKEN, batches.EXPIRES, batches.FAILS}
+    assert behaviours == grammar | plain | codes | set(rehearsal.WORDS)
 
 
 def test_every_listed_word_is_understood() -> None:
@@ -98,10 +101,13 @@ def test_the_documented_fields_of_meta_are_those_that_are_told() -> None:
         ("contract.md", f"within {exchange.BODY_SECONDS:.0f} seconds"),
         ("contract.md", f"every {responses.PING_SECONDS:.0f} seconds of silence"),
         ("contract.md", f"nothing for {responses.READER_SECONDS:.0f} seconds"),
-        ("contract.md", f"within {provide.TOTAL_SECONDS:.0f} seconds in all"),
+        ("contract.md", f"within {calls.TOTAL_SECONDS:.0f} seconds in all"),
         ("contract.md", f"waits up to {admit.ROOM_SECONDS:.0f} seconds, then `429 troppe_richieste`"),
         ("contract.md", f"up to {admit.BUSY_SECONDS:.0f} seconds, then `503`"),
-        ("contract.md", f"`/pratica.php` and `/capacita.php` together: {rate.CALLS_PER_MINUTE} a minute"),
+        (
+            "contract.md",
+            f"`/pratica.php`, `/capacita.php` and `/conoscenza.php` together: {rate.CALLS_PER_MINUTE} a minute",
+        ),
         ("contract.md", f"fit about {memory.HISTORY_TOKENS:,} tokens"),
         ("contract.md", f"nobody touches for {memory.RETENTION.days} days"),
         ("contract.md", f'"{NO_CACHE}": true'),
@@ -109,6 +115,21 @@ def test_the_documented_fields_of_meta_are_those_that_are_told() -> None:
             ("contract.md", f"{fewest} to {most} different names, up to {length} characters")
             for fewest, most, length in LIST_LIMITS.values()
         ),
+        (
+            "dilem.md",
+            f"size ({dilem.BODY_BYTES:,} bytes) and time ({policy.BODY_SECONDS:.0f} seconds) of the body",
+        ),
+        ("dilem.md", f"within {policy.DECIDE_SECONDS:.0f} seconds of its request"),
+        ("dilem.md", f"has {policy.TURNS_PER_CASE} turns"),
+        ("dilem.md", f"locked for {policy.LEASE_SECONDS:.0f} seconds"),
+        ("dilem.md", f"usage of an identity | {policy.USAGE_PER_MINUTE} a minute"),
+        ("dilem.md", f"cards of an identity | {policy.CARDS_PER_MINUTE} a minute"),
+        ("dilem.md", f"votes of an identity, read and written | {policy.VOTES_PER_MINUTE} a minute"),
+        ("dilem.md", f"reports of an identity | {policy.REPORTS_PER_HOUR} in any hour"),
+        ("dilem.md", f"lasts {policy.SESSION_LIFE.days} days from its last renewal"),
+        ("dilem.md", f"`session_expired` for {policy.REMEMBERED.days} more"),
+        ("dilem.md", f"results and votes | {policy.RETENTION.days} days"),
+        ("dilem.md", f"reports | {policy.REPORT_RETENTION.days} days"),
         ("operating.md", f"for {ledger.TRY_SECONDS:.0f} seconds, it is appended to the spool"),
         ("operating.md", f"{exchange.BODIES_IN_FLIGHT // exchange.ONE_MIB} MB of request bodies"),
         ("operating.md", f"{memory.RETENTION.days} days after the last call"),
@@ -126,6 +147,12 @@ def test_the_installed_models_are_listed() -> None:
         last = fallback if fallback == "none" else f"`{fallback}`"
         row = f"| `{brain.name}`{default} | {brain.provider} | `{brain.principal}`, `{brain.economy}` | {brain.reasoning} | {last} |"
         assert row in table
+
+
+def test_every_operation_of_dilem_is_listed() -> None:
+    table = section(page_text("dilem.md"), "## Addresses")
+    for operation in OPERATIONS:
+        assert f"`{operation.method} {operation.path}` | `{operation.name}` |" in table
 
 
 # --- the house ------------------------------------------------------------------------------------------------------
@@ -159,7 +186,7 @@ def test_every_room_is_in_the_architecture() -> None:
 
 def test_every_implementation_is_in_the_architecture() -> None:
     page = page_text("architecture.md")
-    for port in ("keyvalue", "providers"):
+    for port in ("keyvalue", "providers", "vectors"):
         for inner in (GATEWAY / port).iterdir():
             if (inner / "__init__.py").is_file():
                 assert f"`{inner.name}/`" in page, inner

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import httpx
 import pytest
 from prometheus_client import REGISTRY
 
 from gateway import app
 from gateway.attachments import address, counter, pdf, processes
-from gateway.chain import batch, features, provide, worst_case
-from gateway.domain import limits
+from gateway.chain import batch_closing, duty, features, notifying, provide, upkeep, worst_case
+from gateway.domain import limits, notices
 from gateway.domain.batches import Batch, BatchState, ItemAnswer, ItemFailure, ItemTrouble
 from gateway.domain.calls import Outcome
 from gateway.domain.catalog import Reasoning, Target
 from gateway.domain.events import Searched, Searching, Stop
+from gateway.domain.notices import Notice
 from gateway.domain.usage import SEARCH_PRICE, Usage
+from gateway.notices import courier
+from gateway.notices.signature import signature
 from gateway.ports import CLAIM_SECONDS
 from gateway.providers.sandbox import batches as sandbox_batches
+from gateway.storage import batch_rows
 from gateway.wire.batches import encode_receipt, encode_state
 from gateway.wire.capabilities import LimitsReply
+from gateway.wire.notices import encode_notice
 from gateway.wire.replies import PageReply, WebReply
 from gateway.wire.requests import AttachmentBody
 from gateway.wire.sse import search_frame
 from tests.docs import names, page_text, prose, section
+from tests.services import LOOPBACK, find_free_port, require
 
 MEBIBYTE = 1024 * 1024
 
@@ -55,11 +69,20 @@ MEBIBYTE = 1024 * 1024
         ("web-search.md", f"{features.SEARCH_INPUT_TOKENS:,} tokens of pages"),
         ("deferred.md", f"up to {limits.MAX_DEFERRED_CONTENTS} texts in one request"),
         ("deferred.md", f"| {limits.MAX_OPEN_BATCHES} open numbers"),
-        ("deferred.md", f"once in {batch.POLL_SECONDS} seconds at most"),
-        ("deferred.md", f"for {batch.KEPT.days} days after handing in"),
-        ("deferred.md", f"booked as it was reserved, after {batch.UNCLAIMED.days} days"),
-        ("deferred.md", f"within {batch.LOST_AFTER.total_seconds() / 3600:.0f} hours it is `fallita`"),
-        ("operating.md", f"| deferred work | {batch.KEPT.days} days after"),
+        ("deferred.md", f"once in {batch_closing.POLL_SECONDS} seconds at most"),
+        ("deferred.md", f"for {batch_closing.KEPT.days} days after handing in"),
+        ("deferred.md", f"booked as it was reserved, after {batch_closing.UNCLAIMED.days} days"),
+        (
+            "deferred.md",
+            f"within {batch_closing.LOST_AFTER.total_seconds() / 3600:.0f} hours it is `fallita`",
+        ),
+        ("deferred.md", f"took it counts for {batch_rows.NAMELESS_HOURS} hours"),
+        ("deferred.md", f"Any 2xx within {courier.ANSWER_SECONDS + courier.LINGER_SECONDS:.0f} seconds"),
+        ("deferred.md", f"asked when the work is {batch_closing.POLL_SECONDS} seconds old"),
+        ("deferred.md", f"every {notifying.LONGEST_PAUSE_SECONDS // 60} minutes in the end"),
+        ("operating.md", f"at most {notifying.ASKED_AT_ONCE} numbers"),
+        ("operating.md", f"sends {notifying.TOLD_AT_ONCE} notices at a time"),
+        ("operating.md", f"| deferred work | {batch_closing.KEPT.days} days after"),
         ("operating.md", f"{processes.MOST_PROCESSES} at most"),
         ("operating.md", f"more than {counter.MEMORY_BYTES // MEBIBYTE} MB"),
         ("operating.md", f"A file has {counter.SECONDS} seconds"),
@@ -76,6 +99,16 @@ def test_words_for_numbers_are_right() -> None:
     """Numbers that the pages write as words."""
     assert pdf.COUNTS_PER_PROJECT == 2
     assert len(provide.BACKOFF_SECONDS) == 2  # deferred work is tried again twice
+    assert notices.RETRY_SECONDS == (
+        10,
+        60,
+        300,
+        1_800,
+        7_200,
+        21_600,
+    )  # ten seconds to six hours, seven attempts
+    assert notifying.PAUSE_BY_AGE == 30  # a thirtieth
+    assert duty.LEASE_SECONDS + duty.ASK_SECONDS + upkeep.NOTIFY_SECONDS < 30  # another takes over
 
 
 # --- attachments ----------------------------------------------------------------------------------------------------
@@ -186,3 +219,84 @@ def test_every_count_is_documented() -> None:
         if family.name.startswith("pepper_")
     }
     assert set(names(section(page_text("operating.md"), "## Metrics"))) == counted
+
+
+# --- notices --------------------------------------------------------------------------------------------------------
+
+
+def test_a_notice_is_as_it_is_told() -> None:
+    told = Notice(
+        project="negozio",
+        id="avv_1",
+        batch="prt_a1b2c3d4e5f6",
+        state=BatchState.READY,
+        total=3,
+        created_at=datetime.now(UTC),
+        due_at=None,
+    )
+    assert json.loads(encode_notice(told)) == _example("notice")
+    assert list(json.loads(encode_notice(told))) == list(_example("notice"))
+
+
+def test_the_outcomes_of_notices_are_listed() -> None:
+    words = {getattr(courier, name) for name in ("UNKNOWN_NAME", "FORBIDDEN", "UNREACHABLE", "UNTRUSTED")}
+    words |= {courier.TIMED_OUT, courier.FAULTY, notices.UNREADABLE_SECRET, notices.WITHDRAWN}
+    table = section(page_text("operating.md"), "### Notices")
+    assert set(names(table)) == words
+
+
+def test_the_outcomes_of_calls_are_listed() -> None:
+    assert set(names(section(page_text("operating.md"), "## The ledger and the spool"))) == set(Outcome)
+
+
+SECRET = "avs_una_prova"  # what the receiver of the page is given
+BODY = b'{"pratica":"prt_a1b2c3d4e5f6","progetto":"negozio","stato":"pronta","quanti":3}'
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[str]:
+    """The receiver that the page shows, served by PHP."""
+    [block] = re.findall(r"^```php\n(.*?)^```$", page_text("deferred.md"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "avvisi.php").write_text(block)
+    port = find_free_port()
+    with subprocess.Popen(
+        [require("php"), "-S", f"{LOOPBACK}:{port}", "avvisi.php"],
+        cwd=tmp_path,
+        env={"AVVISO_SEGRETO": SECRET, "PATH": os.environ["PATH"]},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        until = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=5):
+                break
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        yield f"http://{LOOPBACK}:{port}/"
+        server.terminate()
+
+
+@pytest.mark.php
+async def test_the_receiver_of_the_page_believes_pepper_alone(receiver: str, tmp_path: Path) -> None:
+    sender = courier.Courier(ssl.create_default_context, private=True)
+    assert (await sender.deliver(receiver, SECRET, "avv_1", BODY)).outcome == "204"
+    assert (tmp_path / "da-ritirare.txt").read_text() == "prt_a1b2c3d4e5f6\n"
+    assert (await sender.deliver(receiver, "avs_un_altro", "avv_1", BODY)).outcome == "403"
+    await sender.aclose()
+    now = int(time.time())
+    true = signature(SECRET, now, BODY)
+    wrong = [
+        "",
+        true + "\n",
+        true.replace(",v1=", ",v0="),
+        true[:-1] + ("0" if true[-1] != "0" else "1"),
+        signature(SECRET, now - 301, BODY),
+        signature(SECRET, now + 330, BODY),
+        signature(SECRET, now, BODY + b" "),
+        f"t={now + 1},{true.partition(',')[2]}",
+    ]
+    async with httpx.AsyncClient() as client:
+        for one in wrong:
+            reply = await client.post(receiver, content=BODY, headers={"X-Pepper-Firma": one.strip()})
+            assert reply.status_code == (204 if one.strip() == true else 403), one
+    assert (tmp_path / "da-ritirare.txt").read_text().count("prt_") == 2

@@ -123,6 +123,18 @@ async def test_spent_held_and_the_call_that_is_alone(gate: Gate) -> None:
     await admit(gate, ask(terms=terms(cap=1_101, worst_case=2)))
 
 
+async def test_a_strict_call_that_is_alone_has_to_fit_all_the_same(gate: Gate) -> None:
+    await supply(gate, spent=100)
+    assert await gate.admit(ask(terms=terms(cap=100, worst_case=0, strict=True))) == BudgetSpent()
+    assert await gate.admit(ask(terms=terms(cap=1_099, strict=True))) == BudgetHeld()
+    fits = await admit(gate, ask(terms=terms(cap=1_100, strict=True)))
+    assert await gate.admit(ask(terms=terms(cap=1_100, worst_case=1, strict=True))) == BudgetHeld()
+    await gate.renew([fits])
+    await gate.settle(Settlement(request=fits, cost=1, now=NOW))
+    await admit(gate, ask(terms=terms(cap=1_101, strict=True)))
+    await admit(gate, ask(terms=terms(cap=None, worst_case=10**6, strict=True)))
+
+
 async def test_a_call_without_a_cap_is_never_refused_but_is_in_flight(gate: Gate) -> None:
     free = [await admit(gate, ask(terms=terms(cap=None, worst_case=600))) for _ in range(3)]
     await supply(gate, spent=0)

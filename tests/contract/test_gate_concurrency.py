@@ -102,6 +102,14 @@ async def test_no_more_reservations_than_fit_are_held_at_once(store: GateStore) 
     assert 100_000 <= spent < 100_000 + 9_000
 
 
+async def test_strict_calls_never_hold_more_than_the_cap(store: GateStore) -> None:
+    gates = [store.gate, store.open()]
+    await supply(store.gate, spent=10)
+    asked = [ask(terms=terms(cap=100, worst_case=25, strict=True)) for _ in range(40)]
+    verdicts = await asyncio.gather(*(gates[at % 2].admit(each) for at, each in enumerate(asked)))
+    assert Counter(map(type, verdicts)) == {Admitted: 3, BudgetHeld: 37}
+
+
 async def test_limits_hold_while_calls_come_and_go(store: GateStore) -> None:
     gates = [store.gate, store.open(), store.open()]
     await supply(gates[0])

@@ -233,8 +233,10 @@ def terms(
     day: str = DAY,
     epoch: int = 1,
     record: bytes = b"\x00\xffx",
+    *,
+    strict: bool = False,
 ) -> Terms:
-    return Terms(day=day, epoch=epoch, cap=cap, worst_case=worst_case, record=record)
+    return Terms(day=day, epoch=epoch, cap=cap, worst_case=worst_case, record=record, strict=strict)
 
 
 async def supply(

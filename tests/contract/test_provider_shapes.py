@@ -6,11 +6,26 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from gateway.domain.completion import Choice, Fields, Shape
+from gateway.domain.completion import Choice, Fields, JsonSchema, Shape
 from gateway.domain.events import Stop
 from gateway.ports import Trouble
-from tests.fakes import refuse, say, truncate
+from tests.fakes import empty, refuse, say, truncate
 from tests.unit.providers.stage import Stage, open_stage
+
+TEXT = {"type": "string"}
+SCHEMA = JsonSchema(
+    "una_forma",
+    {
+        "type": "object",
+        "properties": {
+            "genere": {"type": "string", "enum": ["uno"]},
+            "detto": {"anyOf": [TEXT, {"type": "null"}]},
+            "pesi": {"type": "array", "items": {"type": "number"}},
+        },
+        "required": ["genere", "detto", "pesi"],
+        "additionalProperties": False,
+    },
+)
 
 HOSTILE = (
     "nome",
@@ -114,10 +129,57 @@ async def test_a_shape_cut_by_tokens_is_useless(any_stage: Stage, watched: bool,
     assert told.usage.input_tokens > 0
 
 
-async def test_a_shape_may_be_refused(any_stage: Stage, watched: bool) -> None:
+async def test_a_schema_is_sent_as_it_is_and_its_answer_told_as_it_comes(
+    any_stage: Stage, watched: bool
+) -> None:
+    told = await any_stage.ask(watched=watched, shape=SCHEMA)
+
+    assert told.error is None
+    assert told.stop is Stop.END
+    assert len(told.pieces) == 1
+    assert msgspec.json.decode(told.text)["genere"] == "uno"
+    assert msgspec.json.decode(told.text).keys() == {"genere", "detto", "pesi"}
+    if any_stage.name == "claude":
+        [seen] = any_stage.server.seen
+        assert seen.body["output_config"]["format"] == {"type": "json_schema", "schema": SCHEMA.schema}
+    if any_stage.name == "openai":
+        [seen] = any_stage.server.seen
+        sent = {"name": "una_forma", "strict": True, "schema": SCHEMA.schema}
+        assert seen.body["response_format"] == {"type": "json_schema", "json_schema": sent}
+
+
+@pytest.mark.parametrize("answer", ["Non saprei.", '{"genere": 3}'])
+async def test_who_asked_judges_the_answer_to_a_schema(stage: Stage, watched: bool, answer: str) -> None:
+    stage.server.script(say(answer))
+
+    told = await stage.ask(watched=watched, shape=SCHEMA)
+
+    assert (told.text, told.stop, told.error) == (answer, Stop.END, None)
+
+
+async def test_a_cut_answer_to_a_schema_is_told_as_cut(any_stage: Stage, watched: bool) -> None:
+    any_stage.server.script(truncate('{"genere": "un'))
+
+    told = await any_stage.ask("[[prova:troncata]]", watched=watched, shape=SCHEMA)
+
+    assert told.error is None
+    assert told.stop is Stop.TRUNCATED
+    assert told.text.startswith('{"genere":')
+
+
+async def test_an_answer_to_a_schema_may_say_nothing(stage: Stage, watched: bool) -> None:
+    stage.server.script(empty())
+
+    told = await stage.ask(watched=watched, shape=SCHEMA)
+
+    assert (told.text, told.stop, told.error) == ("", Stop.TRUNCATED, None)
+
+
+@pytest.mark.parametrize("shape", [Fields(("a",)), SCHEMA])
+async def test_a_shape_may_be_refused(any_stage: Stage, watched: bool, shape: Shape) -> None:
     any_stage.server.script(refuse("Non posso"))
 
-    told = await any_stage.ask("[[prova:richiesta_rifiutata]]", watched=watched, shape=Fields(("a",)))
+    told = await any_stage.ask("[[prova:richiesta_rifiutata]]", watched=watched, shape=shape)
 
     assert told.stop is Stop.REFUSED
     assert told.text == ""

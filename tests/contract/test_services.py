@@ -6,17 +6,31 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import asyncpg
 import pymysql
 import pytest
 import redis
 import redis.asyncio
 from pymysql.cursors import Cursor
 
-from tests.services import MariaDb, Redis, World, WorldReachedError, find_free_port, require
+from tests.services import (
+    MariaDb,
+    Postgres,
+    PostgresError,
+    Redis,
+    World,
+    WorldReachedError,
+    find_free_port,
+    require,
+)
+
+CUT = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+"""What a client says of a server that has just gone."""
 
 
 def _mysql(url: str, patience: float = 10) -> pymysql.Connection[Cursor]:
@@ -176,3 +190,76 @@ def test_this_machine_is_in_reach(tmp_path: Path, world: World) -> None:
         server.listen()
         client.connect(str(tmp_path / "s"))
     assert world.attempts == []
+
+
+def test_each_test_has_an_empty_postgres_database_with_pgvector(vector_url: str, postgres: Postgres) -> None:
+    name = urlsplit(vector_url).path.lstrip("/")
+    assert postgres.tell("SELECT extname FROM pg_extension WHERE extname = 'vector'", name) == "vector"
+    assert postgres.tell("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", name) == "0"
+    other = postgres.create_database(extension=False)
+    assert postgres.tell("SELECT count(*) FROM pg_extension", urlsplit(other).path.lstrip("/")) == "1"
+    postgres.drop_database(other)
+    with pytest.raises(PostgresError, match="does not exist"):
+        postgres.tell("SELECT 1", urlsplit(other).path.lstrip("/"))
+    assert postgres.tell("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = 'pepper'") == "f|f"
+
+
+@pytest.mark.parametrize("leave", [Postgres.stop, Postgres.kill], ids=["stop", "kill"])
+async def test_postgres_comes_back_with_what_it_knew(
+    vector_url: str, postgres: Postgres, leave: Callable[[Postgres], None]
+) -> None:
+    connection = await asyncpg.connect(vector_url)
+    await connection.execute("CREATE TABLE t (n INT); INSERT INTO t VALUES (7)")
+    await asyncio.to_thread(leave, postgres)
+    assert not postgres.running
+    with pytest.raises(CUT):
+        await connection.fetchval("SELECT n FROM t")
+    with pytest.raises(OSError, match=r"refused|Connect call failed"):
+        await asyncpg.connect(vector_url)
+    connection.terminate()
+    await asyncio.to_thread(postgres.start)
+    connection = await asyncpg.connect(vector_url)
+    assert await connection.fetchval("SELECT n FROM t") == 7
+    await connection.close()
+
+
+async def test_a_postgres_database_is_emptied_under_whoever_uses_it(
+    vector_url: str, postgres: Postgres
+) -> None:
+    connection = await asyncpg.connect(vector_url)
+    await connection.execute("CREATE TABLE t (n INT)")
+    await asyncio.to_thread(postgres.empty_database, vector_url)
+    with pytest.raises(CUT):
+        await connection.fetchval("SELECT count(*) FROM t")
+    connection = await asyncpg.connect(vector_url)
+    with pytest.raises(asyncpg.UndefinedTableError):
+        await connection.fetchval("SELECT count(*) FROM t")
+    await connection.close()
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", "Skipped"), ("true", "Failed")])
+def test_without_its_package_postgres_is_left_out_here_and_fails_in_ci(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: str
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr("tests.services.find_spec", lambda name: None)
+    with pytest.raises(BaseException, match="needs PostgreSQL: make setup") as told:
+        Postgres()
+    assert type(told.value).__name__ == outcome
+
+
+async def test_a_frozen_postgres_says_nothing_until_it_thaws(vector_url: str, postgres: Postgres) -> None:
+    connection = await asyncpg.connect(vector_url)
+    await asyncio.to_thread(postgres.freeze)
+    asked = asyncio.ensure_future(connection.fetchval("SELECT 1"))
+    with pytest.raises(TimeoutError):
+        await asyncpg.connect(vector_url, timeout=0.3)
+    assert not asked.done()
+    await asyncio.to_thread(postgres.thaw)
+    assert await asked == 1
+    await connection.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a process's user is read from /proc")
+def test_postgres_never_runs_as_root(postgres: Postgres) -> None:
+    assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0

@@ -21,7 +21,8 @@ from gateway.domain.errors import StoreAwayError
 from gateway.domain.events import Stop
 from gateway.domain.usage import Usage
 from gateway.storage import schema
-from gateway.storage.batches import Batches, NoRoom, Opened, TooManyOpen
+from gateway.storage.batch_rows import NoRoom, Opened, TooManyOpen
+from gateway.storage.batches import Batches
 from gateway.storage.calls import Calls
 from gateway.storage.database import Database
 from gateway.storage.refusals import UnknownError
@@ -158,7 +159,7 @@ async def test_a_foreign_project_sees_and_changes_nothing(batches: Batches, data
     assert not await batches.take_turn("beta", mine.number, NOW)
     assert not await batches.cancel("beta", mine.number)
     assert not await batches.settle(ended(foreign), paid(foreign))
-    assert await batches.count_open("beta") == 0
+    assert await batches.count_open("beta", NOW) == 0
     assert await batches.get("alfa", mine.number, NOW) == mine
     assert await money(database) == (0, 0, 100)
     # The same number in another project is another batch.
@@ -226,7 +227,7 @@ async def test_the_limit_is_exact_at_any_concurrency(batches: Batches, database:
     ]
     verdicts = await asyncio.gather(*(batches.open(each, None, MOST) for each in many))
     assert Counter(type(each) for each in verdicts) == {Opened: MOST, TooManyOpen: 10}
-    assert await batches.count_open("alfa") == MOST
+    assert await batches.count_open("alfa", NOW) == MOST
     held = [await money(database, day=day) for day in (TODAY, yesterday)]
     assert sum(each[2] for each in held) == MOST
     # Another project's limit is its own, and what has ended makes room.
@@ -323,7 +324,7 @@ async def test_what_was_refused_leaves_nothing(
     assert not await batches.cancel("alfa", "prt_2")
     assert not await twice(database, monkeypatch, lambda: batches.cancel("alfa", "prt_3"))
     assert await money(database) == (0, 0, 100)
-    assert await batches.count_open("alfa") == 1
+    assert await batches.count_open("alfa", NOW) == 1
 
 
 # --- turns --------------------------------------------------------------------------------------------------------
@@ -367,7 +368,7 @@ async def test_it_is_paid_once_whoever_collects(
     assert await money(database) == (5 + cost, 0, 7)
     assert await calls.spent("alfa", TODAY) == 12 + cost
     assert await calls.find_call("alfa", mine.request_id) == paid(mine, cost)
-    assert await batches.count_open("alfa") == 1
+    assert await batches.count_open("alfa", NOW) == 1
 
 
 async def test_it_is_paid_on_the_day_it_was_accepted(batches: Batches, calls: Calls) -> None:
@@ -498,3 +499,71 @@ async def test_removal_and_opening_at_once_leave_nothing_held(batches: Batches, 
     assert await rows(database) == 0
     assert await money(database, "alfa") == (0, 0, 0)
     assert (await money(database, label))[1:] == (0, 0)
+
+
+# --- what was never sent, and what nobody has a name for ------------------------------------------------------------
+
+
+async def test_what_was_never_sent_is_let_go(batches: Batches, database: Database) -> None:
+    """Whose process died before it began; the others may be at the provider."""
+    unsent = batch("prt_1", sent_at=None)
+    young = batch("prt_2", sent_at=None, created_at=LATER)
+    begun, named = batch("prt_3", sent_at=None), batch("prt_4", sent_at=None)
+    for each in (unsent, young, begun, named):
+        await batches.open(each, None, MOST)
+    assert await batches.sending("alfa", "prt_3", NOW)
+    assert await batches.sent("alfa", "prt_4", "batch_4")
+    assert await batches.release_unsent(NOW) == []
+    assert await batches.release_unsent(LATER) == [unsent]
+    assert await batches.release_unsent(LATER) == []
+    assert await money(database) == (0, 0, 300)
+    # A process that was only slow finds out before anybody is asked.
+    assert not await batches.sending("alfa", "prt_1", NOW)
+    assert not await batches.sending("beta", "prt_2", NOW)
+    assert await batches.sending("alfa", "prt_2", NOW)
+    assert (await batches.get("alfa", "prt_3", NOW)) == msgspec.structs.replace(begun, sent_at=NOW)
+    assert await batches.release_unsent(LATER + timedelta(days=1)) == []
+
+
+async def test_sending_and_letting_go_exclude_each_other(batches: Batches, database: Database) -> None:
+    for number in range(12):
+        await batches.open(batch(f"prt_{number}", sent_at=None), None, MOST)
+    begun, released = await asyncio.gather(
+        asyncio.gather(*(batches.sending("alfa", f"prt_{number}", NOW) for number in range(12))),
+        batches.release_unsent(LATER),
+    )
+    assert sum(begun) + len(released) == 12
+    there = [await batches.get("alfa", f"prt_{number}", NOW) for number in range(12)]
+    assert [one is not None for one in there] == begun
+    assert await money(database) == (0, 0, 100 * sum(begun))
+
+
+async def test_after_a_day_and_an_hour_only_what_the_provider_has_counts_as_open(batches: Batches) -> None:
+    late = NOW + timedelta(hours=25)
+    for number in range(3):
+        await batches.open(batch(f"prt_{number}"), None, MOST)
+    await batches.sent("alfa", "prt_0", "batch_0")
+    assert await batches.count_open("alfa", late - timedelta(microseconds=1)) == 3
+    assert await batches.count_open("alfa", late) == 1
+    assert await batches.open(batch("prt_3", created_at=late - timedelta(hours=1)), None, 3) == TooManyOpen()
+    assert await batches.open(batch("prt_3", created_at=late), None, 2) == Opened()
+    assert await batches.open(batch("prt_4", created_at=late), None, 2) == TooManyOpen()
+
+
+async def test_what_is_watched(batches: Batches) -> None:
+    """Running batches of some projects, the longest unasked first."""
+    for number, name in ((1, "alfa"), (2, "alfa"), (3, "beta"), (4, "alfa")):
+        created = NOW + timedelta(seconds=number)
+        await batches.open(batch(f"prt_{number}", name, created_at=created), None, MOST)
+    await batches.take_turn("alfa", "prt_1", LATER)
+    done = batch("prt_4")
+    await batches.settle(ended(done), paid(done))
+
+    async def watched(names: list[str], at: Any) -> list[str]:
+        return [each.number for each in await batches.running(names, at)]
+
+    assert await watched(["alfa", "beta"], LATER) == ["prt_2", "prt_3", "prt_1"]
+    assert await watched(["alfa"], LATER) == ["prt_2", "prt_1"]
+    assert await watched(["alfa", "beta"], NOW + timedelta(seconds=2)) == ["prt_2"]
+    assert await watched([], LATER) == []
+    assert [each.number for each in await batches.running(["alfa"], LATER, 1)] == ["prt_2"]

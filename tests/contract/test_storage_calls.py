@@ -208,6 +208,17 @@ async def test_a_call_alone_may_pass_the_cap_but_not_begin_beyond_it(calls: Call
     assert await calls.reserve(held("d", 5, "gamma"), 4) == Reserved()
 
 
+async def test_strictly_even_a_call_alone_has_to_fit(calls: Calls, database: Database) -> None:
+    assert await calls.reserve(held("a", 101), 100, strict=True) == Held()
+    assert await calls.reserve(held("a", 0), 0, strict=True) == Spent()
+    assert await reserved(database) == 0
+    verdicts = await asyncio.gather(
+        *(calls.reserve(held(f"r-{number}", 30), 100, strict=True) for number in range(20))
+    )
+    assert Counter(type(each) for each in verdicts) == {Reserved: 3, Held: 17}
+    assert await reserved(database) == 90
+
+
 async def test_reserving_twice_is_reserving_once(calls: Calls, database: Database) -> None:
     assert await calls.reserve(held("a", 60), 100) == Reserved()
     assert await calls.reserve(held("a", 60), 100) == Reserved()

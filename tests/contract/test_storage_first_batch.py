@@ -11,7 +11,8 @@ import pymysql
 import pytest
 from sqlalchemy import event
 
-from gateway.storage.batches import Batches, NoRoom, Opened
+from gateway.storage.batch_rows import NoRoom, Opened
+from gateway.storage.batches import Batches
 from gateway.storage.calls import Calls
 from gateway.storage.tenants import Tenants
 from tests.unit.storage.stores import ANNA, TODAY, Place, batch, opened, project

@@ -139,7 +139,7 @@ async def test_batches_against_one_cap_and_paid_once(place: Place) -> None:
         await Tenants(database).add_project(project(), ANNA)
         await _run(place, "open")
         assert await Calls(database).spent("alfa", TODAY) == 150
-        assert await Batches(database).count_open("alfa") == 15
+        assert await Batches(database).count_open("alfa", NOW) == 15
         await _run(place, "settle")
         assert await Calls(database).spent("alfa", TODAY) == 45
         async with database.connect() as connection:

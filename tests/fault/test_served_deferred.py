@@ -11,8 +11,20 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.chain.isolate import isolate
 from gateway.domain.calls import Outcome
-from tests.e2e.deferral import CREATE, NOON, RESULTS, STATE, Worker, answer_of, total_in_gate, worker
+from gateway.storage.batches import Batches
+from tests.e2e.deferral import (
+    CREATE,
+    NOON,
+    RESULTS,
+    STATE,
+    Worker,
+    answer_of,
+    one_more_process,
+    total_in_gate,
+    worker,
+)
 from tests.e2e.desk import held_in_gate
 from tests.e2e.harness import Gateway
 from tests.e2e.waiting import eventually
@@ -86,7 +98,7 @@ async def test_killed_before_the_provider_has_it(gateway: Gateway, anna: Worker)
     """There is a row without a batch: it holds its amount until somebody comes and is told that it failed."""
     anna.fake.script(hang(), on=CREATE[anna.provider])
     sending = asyncio.ensure_future(anna.send("uno", "due"))
-    await until(lambda: anna.asked(CREATE[anna.provider]), 5)
+    await until(lambda: anna.asked(CREATE[anna.provider]), 20)
     await cut(gateway, sending)
     [number] = await anna.numbers()
     assert await anna.running(number)
@@ -99,10 +111,42 @@ async def test_killed_before_the_provider_has_it(gateway: Gateway, anna: Worker)
     await anna.submit(*("uno",) * 12)  # and the day's cap is whole again
 
 
+async def test_killed_before_anybody_is_asked(
+    gateway: Gateway, anna: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row stands, and it is certain that the provider has nothing: it goes within minutes, by itself."""
+    async with one_more_process(gateway) as core:
+        scope = isolate(await core.chain.caller(anna.tenant.key), anna.tenant.name, "req_" + "0" * 27)
+        dying = asyncio.Event()
+
+        async def die(*_: Any) -> bool:
+            dying.set()
+            await asyncio.Event().wait()
+            return False
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Batches, "sending", die)
+            submitting = asyncio.ensure_future(core.chain.submit(scope, anna.request()))
+            await dying.wait()
+            submitting.cancel()
+            await asyncio.wait([submitting])
+    [number] = await anna.numbers()
+    assert await spent_and_held(anna) == HELD
+    gateway.set_clock(NOON + timedelta(seconds=121))
+
+    async def gone() -> bool:
+        return await anna.numbers() == []
+
+    await eventually(gone, SWEEP_SECONDS, pause=0.2)
+    assert (await anna.ask(number)).status_code == 404
+    await check_held(anna, 0)
+    assert anna.asked(CREATE[anna.provider]) == []
+
+
 async def test_killed_before_its_name_is_written(gateway: Gateway, anna: Worker) -> None:
     anna.fake.script(anna.batches.lost(hang()), on=CREATE[anna.provider])
     sending = asyncio.ensure_future(anna.send("uno", "due"))
-    await until(lambda: anna.asked(CREATE[anna.provider]), 5)
+    await until(lambda: anna.asked(CREATE[anna.provider]), 20)
     await cut(gateway, sending)
     [number] = await anna.numbers()
     await check_held(anna, 2 * HELD)
@@ -113,7 +157,7 @@ async def test_killed_while_results_are_read_and_right_after(gateway: Gateway, a
     number = await anna.submit("uno", "due")
     anna.fake.script(hang(), on=RESULTS[anna.provider])
     collecting = asyncio.ensure_future(anna.ask(number))
-    await until(lambda: anna.asked(RESULTS[anna.provider]), 5)
+    await until(lambda: anna.asked(RESULTS[anna.provider]), 20)
     await cut(gateway, collecting)
     assert await anna.running(number)
     assert len(anna.asked(STATE[anna.provider])) == 1

@@ -11,15 +11,22 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.chain.isolate import isolate
+from gateway.domain.errors import StoreAwayError
+from gateway.storage.batches import Batches
 from tests.e2e import told
-from tests.e2e.deferral import CREATE, NOON, RESULTS, Worker, answer_of, worker
+from tests.e2e.deferral import CREATE, NOON, RESULTS, Worker, answer_of, one_more_process, worker
 from tests.e2e.desk import held_in_gate
 from tests.e2e.harness import Gateway
+from tests.e2e.notified import address, attempted, notice_rows, set_address, told_to
 from tests.e2e.surroundings import Stores
 from tests.e2e.waiting import eventually
 from tests.fakes import say, slow, status, until
+from tests.fakes.receiver import Receiver, silent
 from tests.services import Service
 
+ENVIRONMENT = {"PEPPER_WEBHOOK_PRIVATE": "on"}
+TAKE_OVER_SECONDS = 30.0
 HELD = 80_001
 COST = 500
 REPLY_SECONDS = 8.0
@@ -128,7 +135,7 @@ async def test_the_database_goes_while_the_provider_takes_it(
 async def test_the_database_goes_while_the_provider_refuses_it(
     gateway: Gateway, anna: Worker, mariadb: Service
 ) -> None:
-    """The row cannot be removed: it holds its amount until it is asked for in vain."""
+    """The row cannot be removed then: it is as soon as the database is back."""
     anna.fake.script(status(400, first_delay=1.0), on=CREATE["claude"])
     sending = asyncio.ensure_future(in_time(anna.send("uno", "due")))
     await until(lambda: anna.asked(CREATE["claude"]), 5)
@@ -138,10 +145,59 @@ async def test_the_database_goes_while_the_provider_refuses_it(
     finally:
         await asyncio.to_thread(mariadb.start)
     await healed(gateway)
-    for number in await anna.numbers():
-        gateway.set_clock(NOON + timedelta(hours=26))
-        assert (await anna.collect(number))["stato"] == "fallita"
-    assert await gateway.desk.spent(anna.tenant) == 0
+
+    async def undone() -> bool:
+        return await anna.numbers() == []
+
+    await eventually(undone, HEAL_SECONDS, pause=0.2)
+    assert await anna.today() == 0
+    for _ in range(2):
+        await anna.submit(*("uno",) * 6)  # the day's cap is whole again
+
+
+async def test_the_database_goes_before_anybody_is_asked(
+    gateway: Gateway, anna: Worker, mariadb: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written, and then cannot be noted as being sent: nobody is asked, and the row goes."""
+    async with one_more_process(gateway) as core:
+
+        async def away(*_: Any) -> bool:
+            await asyncio.to_thread(take_away, mariadb, "killed")
+            raise StoreAwayError("the database went away")
+
+        monkeypatch.setattr(Batches, "sending", away)
+        scope = isolate(await core.chain.caller(anna.tenant.key), anna.tenant.name, "req_" + "0" * 27)
+        try:
+            with pytest.raises(StoreAwayError):
+                await core.chain.submit(scope, anna.request())
+        finally:
+            await asyncio.to_thread(mariadb.start)
+        await healed(gateway)
+
+        async def undone() -> bool:
+            return await anna.numbers() == []
+
+        await eventually(undone, HEAL_SECONDS, pause=0.2)
+    assert anna.asked(CREATE["claude"]) == []
+    assert await anna.today() == 0
+
+
+async def test_the_database_goes_while_a_notice_is_on_its_way(
+    gateway: Gateway, anna: Worker, mariadb: Service
+) -> None:
+    with Receiver() as receiver:
+        await set_address(anna, address(receiver, anna))
+        receiver.answers.append(silent(3))
+        await anna.collect(await anna.submit("uno", "due"))
+        await until(lambda: told_to(receiver, anna), TAKE_OVER_SECONDS)
+        await asyncio.to_thread(mariadb.kill)
+        await asyncio.sleep(4)
+        assert len(told_to(receiver, anna)) == 1
+        await asyncio.to_thread(mariadb.start)
+        notice = await attempted(anna, 1, TAKE_OVER_SECONDS)
+        assert {told.notice for told in told_to(receiver, anna)} == {notice.id}
+        assert len(await notice_rows(anna)) == 1
+        await set_address(anna, None)
 
 
 async def test_the_database_goes_while_results_are_read(

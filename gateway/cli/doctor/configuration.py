@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.chain.pricing import models_of
 from gateway.chain.snapshot import Snapshot
 from gateway.cli.doctor.problem import Problem
-from gateway.cli.pricing import models_of
 from gateway.domain.catalog import BrainFallback, Level
 from gateway.recipe_files import RecipeFileError, parse_variant
 

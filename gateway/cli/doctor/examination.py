@@ -9,7 +9,14 @@ import msgspec
 from gateway.bootstrap.data_folder import StartError
 from gateway.bootstrap.stores import open_stores
 from gateway.cli.doctor.configuration import configuration_problems
-from gateway.cli.doctor.machine import clock_problems, folder_problems, key_value_problems, recipe_problems
+from gateway.cli.doctor.knowledge import knowledge_problems
+from gateway.cli.doctor.machine import (
+    clock_problems,
+    folder_problems,
+    index_problems,
+    key_value_problems,
+    recipe_problems,
+)
 from gateway.cli.doctor.problem import Problem
 from gateway.cli.shared import notice
 from gateway.domain.errors import StoreAwayError
@@ -41,6 +48,7 @@ async def examine(settings: Settings) -> Sequence[Problem]:
         *recipes,
         *stores,
         *await key_value_problems(settings),
+        *await index_problems(settings),
         *folder_problems(settings),
     )
 
@@ -51,7 +59,10 @@ async def _store_problems(settings: Settings, *, recipes_read: bool) -> Sequence
             if await schema_state(stores.database) is not SchemaState.CURRENT:
                 return (Problem("le tabelle del database sono di un'altra versione", "pepper migrate"),)
             rows = await read_configuration(stores.database)
-            return tuple(configuration_problems(settings, rows, stores.recipes if recipes_read else None))
+            return (
+                *configuration_problems(settings, rows, stores.recipes if recipes_read else None),
+                *await knowledge_problems(stores, rows),
+            )
     except StartError as error:
         variable = str(error).partition(":")[0]
         return (Problem(f"pepper serve non può partire: {error}", _REMEDIES.get(variable, _ANY_REMEDY)),)

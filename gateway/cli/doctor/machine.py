@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import hashlib
 import itertools
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from gateway.bootstrap.data_folder import SECRET_FILE
 from gateway.bootstrap.gates import open_gate
+from gateway.bootstrap.indexes import open_index
 from gateway.bootstrap.stores import recipes_folder
 from gateway.cli.doctor.problem import Problem
 from gateway.domain.errors import StoreAwayError
@@ -18,6 +20,8 @@ from gateway.keyvalue.redis.link import CLUSTER_SCHEME, open_link
 from gateway.keyvalue.redis.scripts import Call, Script
 from gateway.recipe_files import check_recipes
 from gateway.storage.spool import Spool
+from gateway.vectors.sqlite.file import FILE_NAME as INDEX_FILE
+from gateway.vectors.sqlite.file import damage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,6 +101,35 @@ async def key_value_problems(settings: Settings) -> tuple[Problem, ...]:
     finally:
         await gate.close()
     return ()
+
+
+async def index_problems(settings: Settings) -> tuple[Problem, ...]:
+    """Ask the vector index whether it is there, and look through the embedded one's file."""
+    if settings.vector_url is None and not settings.data.is_dir():
+        return ()  # what keeps it from being made is told with the database
+    index = open_index(settings)
+    try:
+        await index.ping()
+        damage = None if settings.vector_url else await asyncio.to_thread(damage_of, settings.data)
+    except StoreAwayError as error:
+        return (
+            Problem(
+                f"l'indice della conoscenza non risponde: {error}",
+                "accendere PostgreSQL, oppure correggere PEPPER_VECTOR_URL"
+                if settings.vector_url
+                else f"controllare permessi e spazio di {settings.data}",
+            ),
+        )
+    finally:
+        await index.close()
+    if damage is None:
+        return ()
+    return (
+        Problem(
+            f"l'indice della conoscenza in {settings.data} è rovinato: {damage}",
+            f"fermare Pepper, spostare altrove {settings.data / INDEX_FILE}, poi pepper knowledge reindex per ogni progetto",
+        ),
+    )
 
 
 async def _redis_problems(url: str) -> tuple[Problem, ...]:

@@ -230,10 +230,11 @@ def _admission(request: AdmissionRequest, owner: str, deadline: str) -> Call:
     terms = request.terms
     waited = "1" if claim is not None and claim.waited else ""
     if terms is None:
-        return Call(scripts.ADMIT, names, (*arguments, "", "", "", "", "", "", waited))
+        return Call(scripts.ADMIT, names, (*arguments, "", "", "", "", "", "", waited, ""))
     cap = "" if terms.cap is None else str(terms.cap)
     reserving = (terms.day, str(terms.epoch), cap, str(terms.worst_case), terms.record)
-    return Call(scripts.ADMIT, names, (*arguments, *reserving, secrets.token_urlsafe(_TOKEN_BYTES), waited))
+    ending = (secrets.token_urlsafe(_TOKEN_BYTES), waited, "1" if terms.strict else "")
+    return Call(scripts.ADMIT, names, (*arguments, *reserving, *ending))
 
 
 def _verdict(word: bytes, detail: bytes) -> Verdict:

@@ -240,7 +240,8 @@ def _check_budget(
         return TotalUnknown(token, traced=seen.reserved is not None)
     if seen.spent >= terms.cap:
         return BudgetSpent()
-    if seen.running and seen.spent + (seen.reserved or 0) + terms.worst_case > terms.cap:
+    fits = seen.spent + (seen.reserved or 0) + terms.worst_case <= terms.cap
+    if not fits and (seen.running or terms.strict):
         return BudgetHeld()
     return None
 

@@ -35,7 +35,7 @@ class Claude(ClaudeBatches):
 
     Args:
         transport: Shared by all providers; opened and closed by who made it.
-        key: `ANTHROPIC_API_KEY`; nothing else in the environment or on the disk is used instead.
+        key: `ANTHROPIC_API_KEY` or what an owner has set instead; nothing else in the environment or on the disk is used instead.
         base_url: `ANTHROPIC_BASE_URL`; None is the SDK's choice.
 
     """
@@ -45,7 +45,14 @@ class Claude(ClaudeBatches):
     def __init__(self, transport: Transport, key: str | None, base_url: str | None = None) -> None:
         self._transport = transport
         self._base_url = base_url or None
+        self._key = key
         self._upstream: Upstream[AsyncAnthropic] = Upstream("ANTHROPIC", key, self._make, _send_nothing)
+
+    def use_key(self, key: str | None) -> None:
+        """Ask with this key from the next call on; running ones go on with theirs. The same key changes nothing."""
+        if key != self._key:
+            self._key = key
+            self._upstream = Upstream("ANTHROPIC", key, self._make, _send_nothing)
 
     @property
     def ready(self) -> bool:

@@ -62,7 +62,7 @@ def question(call: ModelCall) -> Message:
 
     No breakpoint follows the attachments: nothing sends them a second time.
     """
-    turn = call.turns[-1]
+    turn = call.question
     if not call.attachments:
         return Message(turn.role, turn.text)
     blocks = (_attached(part, cited=call.cited) for part in call.attachments)

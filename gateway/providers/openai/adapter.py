@@ -32,7 +32,7 @@ class OpenAI(OpenAIBatches):
 
     Args:
         transport: Shared by all providers; opened and closed by who made it.
-        key: `OPENAI_API_KEY`; nothing else is used instead.
+        key: `OPENAI_API_KEY` or what an owner has set instead; nothing else is used instead.
         base_url: `OPENAI_BASE_URL`, with its `/v1`; None is the SDK's choice.
 
     """
@@ -42,7 +42,14 @@ class OpenAI(OpenAIBatches):
     def __init__(self, transport: Transport, key: str | None, base_url: str | None = None) -> None:
         self._transport = transport
         self._base_url = base_url or None
+        self._key = key
         self._upstream: Upstream[AsyncOpenAI] = Upstream("OPENAI", key, self._make, _send_nothing)
+
+    def use_key(self, key: str | None) -> None:
+        """Ask with this key from the next call on; running ones go on with theirs. The same key changes nothing."""
+        if key != self._key:
+            self._key = key
+            self._upstream = Upstream("OPENAI", key, self._make, _send_nothing)
 
     @property
     def ready(self) -> bool:
@@ -71,6 +78,23 @@ class OpenAI(OpenAIBatches):
             return _encode(chat_request(call, target, form))
 
         return ask(self._transport, self._upstream, body, OpenAIReader(form), streamed=call.watched)
+
+    async def post(self, path: str, body: bytes) -> bytes:
+        """Post JSON to another path of the API, once, and give the body of its 2xx reply.
+
+        Raises:
+            ProviderError: There was none.
+
+        """
+        outgoing = await self._upstream.outgoing()
+        place = outgoing.url.parent.parent / path
+        reply = await self._transport.post(msgspec.structs.replace(outgoing, url=place), body)
+        whole = None
+        try:
+            whole = await reply.whole()
+        finally:
+            reply.close(complete=whole is not None)
+        return whole
 
     def _make(self, key: str) -> AsyncOpenAI:
         import httpx2  # noqa: PLC0415 - slow; see Upstream

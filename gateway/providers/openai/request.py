@@ -20,6 +20,10 @@ _CAN_STOP_THINKING = re.compile(r"gpt-(5\.[1-9]|6)(?!.*-chat)")
 they like when a brain does not reason: the field itself may be unknown to them, or to the server."""
 
 
+_TAKES_TEMPERATURE = re.compile(r"gpt-4|gpt-5(\.[0-9]+)?-chat")
+"""How the names begin of models that take another temperature than their own; who reasons takes none."""
+
+
 class ChatMessage(msgspec.Struct, frozen=True):
     role: str
     content: str
@@ -46,6 +50,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     messages: tuple[ChatMessage, ...]
     max_completion_tokens: int
     reasoning_effort: str | None = None
+    temperature: float | None = None
     response_format: SchemaFormat | None = None
     stream: bool = False
     stream_options: StreamOptions | None = None
@@ -63,12 +68,13 @@ def chat_request(call: ModelCall, target: Target, form: Form | None) -> ChatRequ
     """
     if call.attachments:
         raise failures.attachments_not_taken()
-    schema = NamedSchema("risposta", strict=True, schema=form.schema) if form else None
+    schema = NamedSchema(form.name, strict=True, schema=form.schema) if form else None
     return ChatRequest(
         model=target.model,
         messages=_messages(call),
         max_completion_tokens=call.answer_tokens + target.thinking_tokens,
         reasoning_effort=_effort(target),
+        temperature=call.temperature if _TAKES_TEMPERATURE.match(target.model) else None,
         response_format=SchemaFormat(schema) if schema else None,
         stream=call.watched,
         stream_options=_WITH_USAGE if call.watched else None,
@@ -78,7 +84,7 @@ def chat_request(call: ModelCall, target: Target, form: Form | None) -> ChatRequ
 def _messages(call: ModelCall) -> tuple[ChatMessage, ...]:
     """One system message, because some servers refuse a second; the stable part first, for the prompt cache."""
     system = "\n\n".join(text for text in (call.instructions, call.parameters) if text.strip())
-    messages = [ChatMessage(turn.role, turn.text) for turn in call.turns]
+    messages = [ChatMessage(turn.role, turn.text) for turn in (*call.turns[:-1], call.question)]
     return (ChatMessage("system", system), *messages) if system else tuple(messages)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
+from gateway.domain.completion import JsonSchema
+from gateway.domain.errors import INTERNAL_ERROR, Failure
 from gateway.domain.events import Finished, Metered, Piece, Searched, Searching, Stop
 from gateway.domain.sandbox import triggers
 from gateway.ports import ProviderError, Trouble
@@ -21,11 +23,13 @@ from gateway.providers.sandbox.answers import (
     shaped_text,
     usage_of,
 )
-from gateway.providers.sandbox.batches import SandboxBatches
+from gateway.providers.sandbox.batches import BROKEN, SandboxBatches
 from gateway.providers.sandbox.extras import searches_of
 from gateway.providers.sandbox.quotes import Quotes
+from gateway.providers.sandbox.schemas import instance_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from gateway.domain.calls import ModelCall
@@ -38,6 +42,7 @@ REFUSED = "richiesta_rifiutata"
 REJECTED = "errore_ai"
 AWAY = "ai_non_disponibile"
 TRUNCATED = "troncata"
+UNSENT = "non_inviata"
 _GIVE_UP_SECONDS = 3_600.0
 """A wait so long that nobody waits: the caller gets the error at once."""
 _MOST_COUNTED_REQUESTS = 1_000
@@ -49,13 +54,18 @@ class Sandbox(SandboxBatches):
     Args:
         folder: Where deferred work waits, made when needed, shared by the processes of a machine; without one none
             is taken.
+        stand_ins: Who plays the model where a schema of this name is asked for: given the last turn's text, trigger
+            words included, they give its answer. Other schemas are answered with an instance that means nothing.
 
     """
 
     name = "prova"
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path | None = None, stand_ins: Mapping[str, Callable[[str], str]] | None = None
+    ) -> None:
         super().__init__(folder)
+        self._stand_ins = stand_ins or {}
         self._failed: OrderedDict[str, int] = OrderedDict()
         """How many attempts of a request have failed so far; the oldest requests are forgotten."""
         self._quotes = Quotes()
@@ -70,6 +80,7 @@ class Sandbox(SandboxBatches):
 
         Raises:
             ProviderError: The text asks for it.
+            Failure: 500, likewise.
 
         """
         wanted = triggers(call.turns[-1].text)
@@ -97,7 +108,7 @@ class Sandbox(SandboxBatches):
             *await self._quotes.of(call),
             *(search.found for search in searches),
         )
-        pieces, stop = _answer(call, wanted, citations)
+        pieces, stop = self._answer(call, wanted, citations)
         text = "".join(pieces)
         for number, piece in enumerate(pieces if call.watched else (text,)):
             # Who gets the answer in one piece gets none of one that is cut.
@@ -110,6 +121,15 @@ class Sandbox(SandboxBatches):
 
     @override
     def _fail_if_wanted(self, call: ModelCall, wanted: Triggers) -> None:
+        if BROKEN in wanted.codes:
+            raise Failure(INTERNAL_ERROR, reason="a fault of the gateway, as the text wants")
+        if UNSENT in wanted.codes:
+            raise ProviderError(
+                Trouble.UNREACHABLE,
+                "no connection, as the text wants",
+                retry_after=_GIVE_UP_SECONDS,
+                sent=False,
+            )
         if AWAY in wanted.codes:
             raise ProviderError(
                 Trouble.OVERLOADED, "overloaded, as the text wants", status=529, retry_after=_GIVE_UP_SECONDS
@@ -126,16 +146,24 @@ class Sandbox(SandboxBatches):
             f"attempt {failed + 1} of {wanted.failing_attempts} that fail, as the text wants"
         )
 
-
-def _answer(call: ModelCall, wanted: Triggers, citations: tuple[Citation, ...]) -> tuple[list[str], Stop]:
-    """Give the answer in pieces, and whether it is whole: nobody writes more than the call's tokens."""
-    if call.shape is not None:
-        if TRUNCATED in wanted.codes:
-            raise ProviderError(Trouble.UNUSABLE, "a forced shape cut by the token limit, as the text wants")
-        return [shaped_text(call.shape, call.turns[-1].text)], Stop.END
-    text = answer_text(call, citations)
-    limit = call.answer_tokens * CHARACTERS_PER_TOKEN
-    if wanted.pieces is None and len(text) > limit:
-        return pieces_of(text[:limit], None), Stop.TRUNCATED
-    pieces = pieces_of(text, wanted.pieces)
-    return (half_of(pieces), Stop.TRUNCATED) if TRUNCATED in wanted.codes else (pieces, Stop.END)
+    def _answer(
+        self, call: ModelCall, wanted: Triggers, citations: tuple[Citation, ...]
+    ) -> tuple[list[str], Stop]:
+        """Give the answer in pieces, and whether it is whole: nobody writes more than the call's tokens."""
+        content = call.turns[-1].text
+        if isinstance(call.shape, JsonSchema):
+            play = self._stand_ins.get(call.shape.name)
+            text = instance_text(call.shape.schema) if play is None else play(content)
+            return (half_of([text]), Stop.TRUNCATED) if TRUNCATED in wanted.codes else ([text], Stop.END)
+        if call.shape is not None:
+            if TRUNCATED in wanted.codes:
+                raise ProviderError(
+                    Trouble.UNUSABLE, "a forced shape cut by the token limit, as the text wants"
+                )
+            return [shaped_text(call.shape, content)], Stop.END
+        text = answer_text(call, citations)
+        limit = call.answer_tokens * CHARACTERS_PER_TOKEN
+        if wanted.pieces is None and len(text) > limit:
+            return pieces_of(text[:limit], None), Stop.TRUNCATED
+        pieces = pieces_of(text, wanted.pieces)
+        return (half_of(pieces), Stop.TRUNCATED) if TRUNCATED in wanted.codes else (pieces, Stop.END)

@@ -15,7 +15,7 @@ from gateway.providers.shapes import fields_text
 
 if TYPE_CHECKING:
     from gateway.domain.calls import ModelCall
-    from gateway.domain.completion import Citation, Shape
+    from gateway.domain.completion import Citation
     from gateway.domain.sandbox import Triggers
 
 CHARACTERS_PER_TOKEN = 4
@@ -41,6 +41,8 @@ def answer_text(call: ModelCall, citations: tuple[Citation, ...]) -> str:
         sentences.append("Il testo è fatto di sole parole di prova.")
     if call.parameters:
         sentences.append(f"Parametri: {call.parameters}")
+    if call.passages:
+        sentences.append("Prima del testo ci sono brani dei documenti del progetto.")
     if call.attachments:
         sentences.append(f"Allegati: {attached(call)}.")
     if citations:
@@ -51,7 +53,7 @@ def answer_text(call: ModelCall, citations: tuple[Citation, ...]) -> str:
     return " ".join(sentences)
 
 
-def shaped_text(shape: Shape, content: str) -> str:
+def shaped_text(shape: Fields | Choice, content: str) -> str:
     """Give the forced answer a careful reader would: fields written as `nome: valore`, the first category named."""
     content = without_triggers(content)
     if isinstance(shape, Fields):
@@ -86,7 +88,7 @@ def usage_of(call: ModelCall, answer: str, wanted: Triggers, searches: int = 0) 
     """Say what the answer would have consumed, or what the caller wants it to have."""
     if wanted.tokens:
         return Usage(*wanted.tokens, searches=searches)
-    asked = (call.instructions, call.parameters, *(turn.text for turn in call.turns))
+    asked = (call.instructions, call.parameters, call.passages, *(turn.text for turn in call.turns))
     read = sum(map(tokens_of, asked)) + attachment_tokens(call)
     return Usage(read, tokens_of(answer), searches=searches)
 

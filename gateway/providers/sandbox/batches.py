@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 EXPIRES = "scade"
 FAILS = "fallisce"
+BROKEN = "errore_interno"
 KEPT_SECONDS = 31 * 86_400
 """A day longer than anybody may collect."""
 _NUMBER = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -182,5 +183,6 @@ def _sweep(folder: Path) -> None:
 
 
 def _at_once(wanted: Triggers) -> Triggers:
-    """Nobody waits for deferred work, and nobody tries it again: the words for that do nothing."""
-    return msgspec.structs.replace(wanted, silence=0.0, failing_attempts=0)
+    """Nobody waits for deferred work, and nobody tries it again: the words for that do nothing, nor does a fault."""
+    codes = tuple(code for code in wanted.codes if code != BROKEN)
+    return msgspec.structs.replace(wanted, codes=codes, silence=0.0, failing_attempts=0)

@@ -7,7 +7,7 @@ local finished, claim, answer = KEYS[6], KEYS[7], KEYS[8]
 local request, owner, now, deadline, limit = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local fingerprint, cacheable, day, epoch, cap = ARGV[6], ARGV[7] ~= '', ARGV[8], ARGV[9], tonumber(ARGV[10])
 local worst_case, record, new_token = ARGV[11], ARGV[12], ARGV[13]
--- ARGV[14]: not empty when the caller waited for this key
+-- ARGV[14]: not empty when the caller waited for this key; ARGV[15]: not empty when the cap is strict
 
 local at = server_time()
 local function verdict(word, detail)
@@ -76,7 +76,8 @@ if reserves and cap then
   if spent >= cap then
     return verdict('spent')
   end
-  if tonumber(held[5] or '0') > 0 and spent + tonumber(held[4] or '0') + tonumber(worst_case) > cap then
+  local fits = spent + tonumber(held[4] or '0') + tonumber(worst_case) <= cap
+  if not fits and (tonumber(held[5] or '0') > 0 or ARGV[15] ~= '') then
     return verdict('held')
   end
 end
