@@ -15,9 +15,12 @@ from litestar.types import Receive, Scope, Send
 from gateway.bootstrap.serving import build
 from gateway.core import Core
 from gateway.routes import operations
+from gateway.routes.dilem.router import DilemRoutes
 from gateway.routes.exchange import BodyBudget, Exchange
-from gateway.routes.pepper import answers, batches, capabilities
+from gateway.routes.panel import panel_router
+from gateway.routes.pepper import answers, batches, capabilities, knowledge
 from gateway.routes.responses import answered, internal_error, unknown_address
+from gateway.routes.site import site_routers
 from gateway.settings import read_settings
 from gateway.worker import living_under
 
@@ -27,6 +30,7 @@ Handle = Callable[[Exchange], Awaitable[None]]
 def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = None) -> Litestar:
     """Give the application of an assembled core; its lifespan starts and stops the core, inside of `around`."""
     bodies = BodyBudget()
+    dilem = DilemRoutes(core.dilem, bodies)
 
     def address(path: str, allow: str, handle: Handle) -> Any:
         @asgi(path, name=path, copy_scope=False)
@@ -40,7 +44,8 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
         async with around or nullcontext():
             await core.start()
             try:
-                yield
+                async with dilem.life():
+                    yield
             finally:
                 await core.stop()
 
@@ -49,8 +54,12 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
             address("/api.php", "POST", partial(answers.answer, core.chain)),
             address("/pratica.php", "POST", partial(batches.collect, core.chain, core.zone)),
             address("/capacita.php", "POST", partial(capabilities.capabilities, core.chain)),
+            address("/conoscenza.php", "POST", partial(knowledge.serve, core.chain, core.zone)),
             address("/metrics", "GET, HEAD", partial(operations.measures, core)),
             address("/stato.php", "GET, HEAD", partial(operations.state, core)),
+            panel_router(core.office, core.chain),
+            *site_routers(),
+            *dilem.handlers,
         ],
         lifespan=[lifespan],
         exception_handlers={HTTPException: unknown_address, Exception: internal_error},
@@ -61,10 +70,12 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
 
 PARENT_VARIABLE = "PEPPER_SERVE_PID"
 """Set by `pepper serve` for its workers: the process without which they should not live."""
+ADDRESS_VARIABLE = "PEPPER_SERVE_ADDRESS"
+"""Likewise: where the server listens."""
 
 
 def application() -> Litestar:
     """Build a worker's application from the environment (the server's entry point)."""
-    core = build(read_settings())
+    core = build(read_settings(), os.environ.get(ADDRESS_VARIABLE))
     parent = os.environ.get(PARENT_VARIABLE)
     return create_app(core, around=living_under(int(parent), core) if parent else None)

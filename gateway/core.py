@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from ipaddress import IPv4Network, IPv6Network
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -13,15 +14,52 @@ from gateway import metrics
 from gateway.chain.answer import Chain
 from gateway.chain.current import Current
 from gateway.chain.ledger import Ledger
+from gateway.chain.library import Library
 from gateway.chain.record import Recording
 from gateway.chain.upkeep import Upkeep
+from gateway.dilem.service import Dilem
+from gateway.domain.catalog import Recipe
+from gateway.domain.clock import Clock
 from gateway.domain.errors import StoreAwayError
-from gateway.ports import Gate
+from gateway.ports import Gate, VectorIndex
+from gateway.storage.audit import Audit
+from gateway.storage.calls import Calls
+from gateway.storage.catalog import Catalog
 from gateway.storage.database import Database
+from gateway.storage.operators import Operators
+from gateway.storage.panel_sessions import PanelSessions
+from gateway.storage.reports import Reports
+from gateway.storage.sealing import Seal
+from gateway.storage.tenants import Tenants
 
 READY_SECONDS = 3.0
 
 log = logging.getLogger(__name__)
+
+
+class Office(msgspec.Struct, frozen=True, kw_only=True):
+    """What administrators work with in the panel: the configuration's stores, and who they are.
+
+    Attributes:
+        trusted_proxies: Networks whose forwarding headers are believed.
+        recipes: The recipe files, by name.
+
+    """
+
+    database: Database
+    tenants: Tenants
+    catalog: Catalog
+    calls: Calls
+    reports: Reports
+    audit: Audit
+    operators: Operators
+    sessions: PanelSessions
+    seal: Seal
+    secret: bytes
+    recipes: Mapping[str, Recipe]
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
+    zone: ZoneInfo
+    now: Clock
 
 
 class Core(msgspec.Struct, kw_only=True):
@@ -36,12 +74,16 @@ class Core(msgspec.Struct, kw_only=True):
     """
 
     chain: Chain
+    dilem: Dilem | None
+    office: Office
     current: Current
     recording: Recording
     ledger: Ledger
     upkeep: Upkeep
     database: Database
     gate: Gate
+    index: VectorIndex
+    library: Library
     openers: tuple[Callable[[], Awaitable[None]], ...]
     warmers: tuple[Callable[[], Coroutine[None, None, None]], ...]
     closers: tuple[Callable[[], Awaitable[None]], ...]
@@ -69,24 +111,31 @@ class Core(msgspec.Struct, kw_only=True):
         """Write down what ended, flush the ledger, let go of everything."""
         if self.draining is not None:
             self.draining.cancel()
+        if self.dilem is not None:
+            await self.dilem.stop()
         await self.recording.ended()
         await self.ledger.drained()
         await self.upkeep.stop()
+        for task in self.warming:
+            task.cancel()
         await asyncio.gather(*self.warming, return_exceptions=True)
         for close in self.closers:
             await close()
 
     async def ready(self) -> bool:
         """Whether every store answers, and the database is this installation's."""
-        database, gate = await asyncio.gather(
-            _answers("database", self.database.ping), _answers("key-value", self.gate.ping)
+        answers = await asyncio.gather(
+            _answers("database", self.database.ping),
+            _answers("key-value", self.gate.ping),
+            _answers("vectors", self.index.ping),
         )
-        return database and gate and self.current.healthy
+        return all(answers) and self.current.healthy
 
     async def _cut_later(self) -> None:
         await asyncio.sleep(self.drain_seconds)
         while True:
             self.recording.cut()
+            self.library.cut()
             await asyncio.sleep(1)
 
 

@@ -167,7 +167,8 @@ class _Model:
         if spent >= cap:
             return BudgetSpent()
         worst = [other.worst_case for other in self.reservations.values() if other.day == terms.day]
-        return BudgetHeld() if worst and spent + sum(worst) + terms.worst_case > cap else Admitted()
+        judged = worst or terms.strict
+        return BudgetHeld() if judged and spent + sum(worst) + terms.worst_case > cap else Admitted()
 
 
 class _Run:
@@ -277,6 +278,7 @@ _SHAPES = st.builds(
             epoch=st.sampled_from([1, 1, 1, 2]),
             cap=_maybe(st.integers(0, 120)),
             worst_case=st.integers(0, 60),
+            strict=st.booleans(),
             record=st.binary(max_size=8),
         )
     ),

@@ -48,7 +48,7 @@ class Model:
         self.answer: Clarification | Result | Error | Exception = RESULT
         self.gate: asyncio.Event | None = None
         self.begun = asyncio.Event()
-        self.enough_money = True
+        self.enough_money: bool | None = True
         self.asked = 0
 
     async def turn(self, request: DecideRequest, request_id: str) -> Clarification | Result | Error:
@@ -61,6 +61,8 @@ class Model:
         return self.answer
 
     async def affordable(self) -> bool:
+        if self.enough_money is None:
+            raise StoreAwayError("the database is away")
         return self.enough_money
 
 
@@ -185,6 +187,9 @@ async def test_one_turn_at_a_time_and_so_many_in_the_house(house: House) -> None
     house.model.enough_money = False
     failure = await house.fails("altro")
     assert (failure.code, failure.body().resets_at) == (errors.BUDGET_EXHAUSTED, "2026-12-01T00:00:00Z")
+    house.model.enough_money = None
+    with pytest.raises(StoreAwayError):
+        await house.take("altro")
     house.model.gate.set()
     assert isinstance(await running, Result)
 

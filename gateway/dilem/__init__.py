@@ -1,0 +1,1 @@
+"""Dilem, the second front door: a decision assistant for agents, on the same chain as the partners' contract."""

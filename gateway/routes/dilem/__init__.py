@@ -1,0 +1,1 @@
+"""The agents' front door: Dilem over HTTP."""

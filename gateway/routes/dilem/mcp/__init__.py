@@ -1,0 +1,1 @@
+"""Dilem over the Model Context Protocol: seven tools for people's agents, at one address."""
