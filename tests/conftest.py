@@ -15,12 +15,12 @@ from tests.e2e.desk import prepare
 from tests.e2e.harness import Gateway
 from tests.e2e.surroundings import Fakes, Stores
 from tests.fakes import ClaudeServer, OpenAIServer
-from tests.services import MariaDb, Redis, World, WorldReachedError, find_free_port
+from tests.services import MariaDb, Postgres, Redis, World, WorldReachedError, find_free_port
 
 _world = World()
 
 # A test is of the kind of the services it asks for, so that `-m "not mysql"` needs no marks by hand.
-_KINDS = {"mariadb": "mysql", "redis_server": "redis"}
+_KINDS = {"mariadb": "mysql", "redis_server": "redis", "postgres": "postgres"}
 
 
 def pytest_configure() -> None:
@@ -91,6 +91,33 @@ def redis_url(redis_server: Redis) -> str:
     return redis_server.url
 
 
+@pytest.fixture(scope="session")
+def _postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres(_postgres: Postgres) -> Postgres:
+    """The running server, whatever an earlier test did to it."""
+    _postgres.start()
+    return _postgres
+
+
+@pytest.fixture(scope="session")
+def _vector_database(_postgres: Postgres) -> str:
+    _postgres.start()
+    return _postgres.create_database()
+
+
+@pytest.fixture
+def vector_url(postgres: Postgres, _vector_database: str) -> str:
+    """A database with pgvector and nothing else in it: `postgresql://user:password@127.0.0.1:port/name`."""
+    postgres.empty_database(_vector_database)
+    return _vector_database
+
+
 # --- the served gateway (tests/e2e, tests/fault) ------------------------------------------------------------------------
 
 BACKENDS = ["embedded", pytest.param("production", marks=[pytest.mark.mysql, pytest.mark.redis])]
@@ -104,7 +131,10 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def stores(request: pytest.FixtureRequest, backend: str) -> Iterator[Stores]:
-    """Empty stores of this kind, up at the start; what a test does to them it also mends."""
+    """Empty stores of this kind, up at the start; what a test does to them it also mends.
+
+    A module that says `VECTORS = True` has PostgreSQL among those of a production.
+    """
     if backend == "embedded":
         yield Stores(backend)
         return
@@ -114,10 +144,19 @@ def stores(request: pytest.FixtureRequest, backend: str) -> Iterator[Stores]:
     redis.flush()
     url = mariadb.create_database()
     prepare(url)
-    yield Stores(backend, url, mariadb, redis)
+    postgres: Postgres | None = None
+    vector_url = None
+    if getattr(request.module, "VECTORS", False):
+        postgres = request.getfixturevalue("_postgres")
+        postgres.start()
+        vector_url = postgres.create_database()
+    yield Stores(backend, url, mariadb, redis, vector_url, postgres)
     mariadb.start()
     redis.start()
     mariadb.drop_database(url)
+    if postgres is not None and vector_url is not None:
+        postgres.start()
+        postgres.drop_database(vector_url)
 
 
 @pytest.fixture(scope="module")

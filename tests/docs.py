@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.dilem.errors import CODES, Code
 from gateway.domain.errors import CONTRACT_FAULTS, FAULTS, GATEWAY_FAULTS, Fault
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -47,15 +48,15 @@ _HEAD = "| HTTP | `codice` | repeat | `messaggio` | meaning |\n| --- | --- | ---
 
 
 def errors_page() -> str:
-    """Give `docs/errors.md`: the table of `gateway/domain/errors.py` and how to read it."""
+    """Give `docs/errors.md`: the tables of `domain/errors.py` and `dilem/errors.py`, and how to read them."""
     again = ", ".join(
         f"`{status}`" for status in sorted({fault.status for fault in FAULTS if fault.retryable})
     )
     return f"""# Errors
 
-<!-- Written by `python -m tests.docs` from gateway/domain/errors.py: change it there. -->
+<!-- Written by `python -m tests.docs` from gateway/domain/errors.py and gateway/dilem/errors.py: change it there. -->
 
-Every error has one form, on every address:
+Every error has one form, on every address but [Dilem's](#dilems):
 
 ```json
 {{"ok": false, "errore": {{"codice": "troppe_richieste", "messaggio": "Il progetto ha superato il suo limite di chiamate."}}}}
@@ -81,7 +82,32 @@ The contract fixes these codes, those of features that are not switched on inclu
 For what the contract does not name.
 
 {_table(GATEWAY_FAULTS)}
+
+## Dilem's
+
+Under `/api/v1` an error is of another form, in English, and the same over REST and MCP:
+
+```json
+{{"type": "error", "code": "case_completed", "message": "This case already has its recommendation: use a new Case-ID.", "retryable": false}}
+```
+
+- Look at `type` even at HTTP `200`: that is where a turn is told that failed after its case was admitted.
+- `retryable` says that a person or an agent may consider a new attempt, never that a program should make one.
+  `resets_at` is the end of the UTC day, where it matters.
+- `Retry-After` is there when it is known.
+
+{_dilem_table()}
 """
+
+
+def _dilem_table() -> str:
+    head = "| HTTP | `code` | retryable | `resets_at` | `message` |\n| --- | --- | --- | --- | --- |"
+    return "\n".join((head, *map(_dilem_row, CODES)))
+
+
+def _dilem_row(code: Code) -> str:
+    again, renews = ("yes" if each else "no" for each in (code.retryable, code.renews))
+    return f"| {code.status} | `{code.code}` | {again} | {renews} | {code.message} |"
 
 
 def _table(faults: tuple[Fault, ...]) -> str:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 
 import click
 
-from tests.bench import report
+from tests.bench import report, vectors
 from tests.bench.cases import CASES, Case
+from tests.bench.knowledge.quality import measure_quality
 from tests.bench.machine import description, load_average
 from tests.bench.memory import measure_memory
 from tests.bench.processes import ROOT, BenchError, Callers, Gateway
@@ -26,13 +27,26 @@ QUICK_ROUNDS, QUICK_SECONDS = 1, 0.6
 @click.command()
 @click.option("--quick", is_flag=True, help="One short round: about half a minute.")
 @click.option("--memory", is_flag=True, help="Measure memory instead: about a minute.")
+@click.option("--knowledge", is_flag=True, help="Measure how well knowledge finds instead: some minutes.")
+@click.option("--curve", is_flag=True, help="With --knowledge: also around the chosen floors.")
 @click.option("--write", is_flag=True, help=f"Put the figures into {PAGE.relative_to(ROOT)}.")
-@click.option("--only", default="", metavar="WORDS", help="Only the cases whose names contain this.")
-def bench(*, quick: bool, memory: bool, write: bool, only: str) -> None:
+@click.option(
+    "--only",
+    default="",
+    metavar="WORDS",
+    help="Only the cases whose names contain this; vectors: searches in the knowledge's indexes.",
+)
+def bench(*, quick: bool, memory: bool, knowledge: bool, curve: bool, write: bool, only: str) -> None:
     """Measure what a call costs: one worker on one core, mock provider and callers on the others."""
     try:
         if memory:
             measure_memory()
+            return
+        if knowledge:
+            measure_quality(curve=curve)
+            return
+        if only == vectors.NAME:
+            vectors.measure_vectors(quick=quick)
             return
         _bench(quick=quick, write=write, only=only)
     except BenchError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.fakes import ClaudeServer, OpenAIServer
-from tests.services import MariaDb, Redis
+from tests.services import MariaDb, Postgres, Redis
 
 
 @dataclass
@@ -16,10 +16,16 @@ class Stores:
     database_url: str | None = None
     mariadb: MariaDb | None = None
     redis: Redis | None = None
+    vector_url: str | None = None
+    postgres: Postgres | None = None
 
     @property
     def environment(self) -> dict[str, str]:
-        found = {"PEPPER_DATABASE_URL": self.database_url, "PEPPER_REDIS_URL": self.redis and self.redis.url}
+        found = {
+            "PEPPER_DATABASE_URL": self.database_url,
+            "PEPPER_REDIS_URL": self.redis and self.redis.url,
+            "PEPPER_VECTOR_URL": self.vector_url,
+        }
         return {name: value for name, value in found.items() if value}
 
 

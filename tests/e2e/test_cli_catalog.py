@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_read_is_refused(pepper: Pepper) -> None:
 
 def test_the_check_tells_every_problem(pepper: Pepper, recipes: Path) -> None:
     assert pepper.told("recipe", "check") == {"ok": True, "problemi": []}
-    assert "5 recipes" in pepper.done("recipe", "check")
+    assert "6 recipes" in pepper.done("recipe", "check")
     (recipes / "pepper" / "rotta.md").write_text("---\nnome: rotta\nlivello: alto\n---\n")
     (recipes / "pepper" / "altra.md").write_bytes(b"\xff")
     ran = pepper.run("recipe", "check")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import redis
 
 from tests.contract.test_gate_stores import RedisClusterServer
 from tests.e2e.test_cli import ROOT, SECRET, Pepper
-from tests.services import LOOPBACK, Redis, find_free_port
+from tests.services import LOOPBACK, Postgres, Redis, find_free_port
 
 
 @pytest.fixture
@@ -199,3 +200,34 @@ def test_redis_that_is_away_or_shut(pepper: Pepper, redis_server: Redis) -> None
     wrong = redis_server.url.replace("redis://", "redis://:topsecret@")
     what, _ = only(pepper, PEPPER_REDIS_URL=wrong)
     assert "topsecret" not in what
+
+
+def test_an_index_that_is_well(pepper: Pepper, vector_url: str) -> None:
+    assert problems(pepper, PEPPER_VECTOR_URL=vector_url) == {}
+
+
+def test_an_index_that_is_away_or_without_pgvector(pepper: Pepper, postgres: Postgres) -> None:
+    away = f"postgresql://pepper:topsecret@{LOOPBACK}:{find_free_port()}/db"
+    what, remedy = only(pepper, PEPPER_VECTOR_URL=away)
+    assert "topsecret" not in what
+    assert "PEPPER_VECTOR_URL" in remedy
+    bare = postgres.create_database(extension=False)
+    try:
+        what, _ = only(pepper, PEPPER_VECTOR_URL=bare)
+    finally:
+        postgres.drop_database(bare)
+    assert "CREATE EXTENSION vector" in what
+
+
+def test_an_index_file_that_is_damaged(pepper: Pepper) -> None:
+    file = pepper.data / "knowledge.db"
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE t (n INTEGER CHECK (n > 0))")
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("INSERT INTO t VALUES (-1)")
+        connection.commit()
+    what, remedy = only(pepper)
+    assert "rovinato" in what
+    assert "pepper knowledge reindex" in remedy
+    file.write_bytes(b"no database at all" * 1000)
+    assert "non risponde" in only(pepper)[0]

@@ -89,6 +89,7 @@ async def test_twenty_open_batches_and_not_one_more(gateway: Gateway) -> None:
     for reply in replies:
         if reply.status_code == 429:
             told.error(reply, 429, "troppe_pratiche")
+            assert reply.headers["retry-after"] == "20"
     assert len(await anna.numbers()) == anna.batches.created == 20
     numbers = [reply.json()["pratica"] for reply in replies if reply.status_code == 202]
     assert len(set(numbers)) == 20

@@ -77,16 +77,20 @@ async def test_half_the_price_on_one_row(gateway: Gateway, provider: str) -> Non
     assert row.cost == await anna.today() == await gateway.desk.spent(anna.tenant)
 
 
-async def test_a_refusal_is_paid_and_what_failed_is_not(gateway: Gateway, provider: str) -> None:
+async def test_what_has_no_answer_is_not_paid(gateway: Gateway, provider: str) -> None:
+    """Also what the model refused, which the provider bills."""
     anna = await earner(gateway, provider)
     anna.batches.answers = {0: refuse("No")}
     assert (await anna.collect(await anna.submit("uno")))["stato"] == "fallita"
     [refused] = await gateway.desk.rows(anna.tenant)
-    assert refused.outcome is Outcome.FAILED
-    assert refused.cost == await anna.today() > 0
+    assert (refused.outcome, refused.cost, refused.usage) == (Outcome.FAILED, 0, Usage())
+    anna.batches.answers = {0: refuse("No"), 1: say("Sì.", output_tokens=100)}
+    assert (await anna.collect(await anna.submit("uno", "due")))["stato"] == "pronta"
+    assert await anna.today() == COST
     anna.batches.fates = {0: "expired", 1: "errored"}
     await anna.collect(await anna.submit("uno", "due"))
-    assert sorted(row.cost for row in await gateway.desk.rows(anna.tenant)) == [0, refused.cost]
+    assert sorted(row.cost for row in await gateway.desk.rows(anna.tenant)) == [0, 0, COST]
+    assert await anna.today() == await gateway.desk.spent(anna.tenant) == COST
 
 
 async def test_forty_two_of_a_hundred_are_billed_once(gateway: Gateway, provider: str) -> None:
@@ -237,7 +241,8 @@ async def test_nobody_collected_for_twenty_nine_days(gateway: Gateway) -> None:
     asked = len(anna.fake.seen)
     body = await anna.collect(number)
     assert body["stato"] == "scaduta"
-    assert [item["ok"] for item in body["risposte"]] == [False, False]
+    unclaimed = "Nessuno ha ritirato questo testo entro 29 giorni: la risposta non c'è più."
+    assert body["risposte"] == [{"ok": False, "errore": unclaimed}] * 2
     assert len(anna.fake.seen) == asked
     assert (await anna.collect(young))["stato"] == "pronta"
 

@@ -28,6 +28,7 @@ Make = Callable[..., Gateway]
 WRONG = {
     "PEPPER_DATABASE_URL": ["postgres://x/y", "mysql://", "mysql://h:port/db", "sqlite://relative.db"],
     "PEPPER_REDIS_URL": ["http://x", "redis://", "redis://h/name"],
+    "PEPPER_VECTOR_URL": ["mysql://h/db", "postgresql://", "postgresql://h", "postgresql://h:port/db"],
     "PEPPER_SECRET": ["short"],
     "PEPPER_TIMEZONE": ["Europe/Roma", "../etc/passwd"],
     "PEPPER_RECIPES": ["/does/not/exist"],
@@ -156,6 +157,20 @@ async def test_another_secret_or_store_beside_a_living_node_is_refused(
     assert "PEPPER_SECRET" in complaint(third.command("serve", "--port", str(third.port)))
     assert first.terminate() == 0
     second.start()
+
+
+async def test_a_node_with_an_index_of_its_own_beside_another_is_warned(
+    make_gateway: Make, redis_url: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    await asyncio.to_thread(prepare, url)
+    shared = {"PEPPER_DATABASE_URL": url, "PEPPER_REDIS_URL": redis_url}
+    first, second = make_gateway(environment=shared), make_gateway(environment=shared)
+    first.start()
+    second.start()
+    assert "vector index is embedded" not in first.log()
+    [told] = [line for line in second.log().splitlines() if "vector index is embedded" in line]
+    assert '"level":"warning"' in told
 
 
 async def test_a_database_without_tables_is_refused(make_gateway: Make, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ OPTIONAL_META = [
     "ripiego",
     "citazioni",
     "citazioni_spente",
+    "fonti",
+    "conoscenza",
     "ricerche",
     "documenti_pagine",
     "idempotente",

@@ -12,7 +12,7 @@ from gateway.dilem import errors
 from gateway.dilem.errors import DilemFailure
 from gateway.dilem.operations import API, OPERATIONS, Operation
 from gateway.dilem.service import Dilem
-from gateway.routes.dilem.address import caller_address
+from gateway.domain.addresses import caller_address
 from gateway.routes.dilem.checks import is_foreign, require_no_cookies, require_origin
 from gateway.routes.dilem.responses import Refuse, answered, refused
 from gateway.routes.dilem.rest import Handle, Rest

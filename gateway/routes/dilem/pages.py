@@ -36,12 +36,12 @@ _PREFLIGHT = (
     (b"access-control-allow-headers", b"*"),
     (b"access-control-max-age", b"86400"),
 )
+_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
 _PAGE_HEADERS = (
-    (
-        b"content-security-policy",
-        b"default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
-        b"frame-ancestors 'none'",
-    ),
+    (b"content-security-policy", _POLICY.encode()),
     (b"referrer-policy", b"no-referrer"),
 )
 _MARKDOWN, _HTML = "text/markdown", "text/html"

@@ -12,6 +12,7 @@ from gateway.dilem.operations import API, MCP
 from gateway.dilem.service import Dilem
 from gateway.routes.dilem.api import Api
 from gateway.routes.dilem.mcp.door import McpDoor
+from gateway.routes.dilem.pages import Pages
 from gateway.routes.exchange import BodyBudget
 
 
@@ -23,6 +24,7 @@ class DilemRoutes:
         self._mcp = None if dilem is None else McpDoor(dilem)
         if dilem is not None and self._mcp is not None:
             self.handlers.append(_handler(Api(dilem, bodies, {MCP: self._mcp.door()})))
+            self.handlers.append(Pages(dilem.policy, bodies).handler())
 
     def life(self) -> AbstractAsyncContextManager[None]:
         """Live with the application, inside of the core's life."""

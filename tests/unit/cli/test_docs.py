@@ -46,11 +46,17 @@ def _section(path: str) -> str:
 def test_the_commands_are_the_promised_ones() -> None:
     assert set(ALL) == {
         "pepper serve",
-        *(f"pepper project {verb}" for verb in ("add", "set", "list", "disable", "enable", "remove")),
+        *(
+            f"pepper project {verb}"
+            for verb in ("add", "set", "list", "notices", "disable", "enable", "remove")
+        ),
         *(f"pepper key {verb}" for verb in ("add", "revoke", "list")),
         *(f"pepper recipe {verb}" for verb in ("list", "check", "set", "variant")),
+        *(f"pepper knowledge {verb}" for verb in ("list", "add", "remove", "reindex")),
         *(f"pepper model {verb}" for verb in ("list", "add", "set", "default")),
         *(f"pepper price {verb}" for verb in ("set", "list")),
+        *(f"pepper admin {verb}" for verb in ("add", "list", "remove")),
+        "pepper dilem reports",
         "pepper migrate",
         "pepper doctor",
     }

@@ -1,7 +1,9 @@
 """The provider `prova` is deterministic and does what the trigger words say."""
 
 import asyncio
+import json
 import time
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.domain.catalog import Target
-from gateway.domain.completion import Choice, Fields, Shape, Turn
+from gateway.domain.completion import Choice, Fields, JsonSchema, Shape, Turn
+from gateway.domain.errors import INTERNAL_ERROR, Failure
 from gateway.domain.events import Stop
 from gateway.domain.sandbox import Triggers, triggers, without_triggers
 from gateway.domain.usage import Usage
@@ -239,3 +242,54 @@ async def test_the_category_named_in_the_text_is_chosen() -> None:
     assert await shaped(shape, "Un parere NEGATIVO") == "negativo"
     assert await shaped(shape, "Chissà") == await shaped(shape, "Chissà")
     assert await shaped(shape, "Chissà") in shape.options
+
+
+# A schema of somebody's own
+
+
+def schema_of(**properties: Any) -> JsonSchema:
+    return JsonSchema("prova", {"type": "object", "properties": properties})
+
+
+async def test_a_schema_without_a_stand_in_is_filled_in() -> None:
+    schema = schema_of(
+        a={"type": "string"},
+        b={"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+        c={"const": True},
+        d={"enum": ["x", "y"]},
+        e={"type": "object", "properties": {}},
+        f={"type": "null"},
+    )
+    assert json.loads(await shaped(schema, "Ciao")) == {
+        "a": "prova",
+        "b": [0],
+        "c": True,
+        "d": "x",
+        "e": {},
+        "f": None,
+    }
+
+
+@pytest.mark.parametrize(
+    "inner", [{"$ref": "#/$defs/a"}, {"type": ["string", "null"]}, {}, True, {"allOf": [{"type": "string"}]}]
+)
+async def test_a_schema_that_is_not_understood_is_refused(inner: Any) -> None:
+    told = await ask("Ciao", shape=schema_of(a=inner))
+    assert told.trouble is Trouble.REJECTED
+
+
+async def test_a_stand_in_sees_the_text_with_its_words() -> None:
+    provider = Sandbox(stand_ins={"prova": lambda text: f"<{text}>"})
+    told = await ask("[[prova:usa:1:2]] ciao", provider=provider, shape=schema_of())
+    assert told.text == "<[[prova:usa:1:2]] ciao>"
+    assert (told.usage.input_tokens, told.usage.output_tokens) == (1, 2)
+
+
+async def test_nothing_sent_and_a_fault_as_wanted() -> None:
+    unsent = await ask("[[prova:non_inviata]]")
+    assert unsent.error is not None
+    assert unsent.error.declined
+    assert not unsent.error.sent
+    with pytest.raises(Failure) as caught:
+        await ask("[[prova:errore_interno]]")
+    assert caught.value.fault is INTERNAL_ERROR

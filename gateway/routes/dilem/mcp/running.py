@@ -1,5 +1,5 @@
-"""The protocol's server in a process: loaded with the first call, because its library takes a second and 55 MB that a
-gateway whose agents speak REST need not pay; alive until the application stops.
+"""The protocol's server in a process: loaded with the first call, because its library takes a second of processor time
+and some 20 MB that a gateway whose agents speak REST need not pay; alive until the application stops.
 """
 
 from __future__ import annotations

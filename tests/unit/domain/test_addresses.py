@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from gateway.routes.dilem.address import UNKNOWN, caller_address
+from gateway.domain.addresses import UNKNOWN, caller_address
 
 TRUSTED = tuple(ip_network(each) for each in ("10.0.0.0/8", "127.0.0.1/32", "2001:db8:ffff::/48"))
 
