@@ -21,13 +21,13 @@ ARGS ?=
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
-setup: $(VENV)/.test ## make .venv with everything in it, .venv/bin/pepper included
+setup: $(VENV)/.test $(VENV)/.dev-assets $(VENV)/.site ## make .venv with everything in it, .venv/bin/pepper included
 	@echo "ready: $(BIN)/pepper"
 
-run: $(VENV)/.runtime ## serve on http://127.0.0.1:8080 (HOST= and PORT= change it)
+run: $(VENV)/.runtime $(VENV)/.assets $(VENV)/.site ## serve on http://127.0.0.1:8080 (HOST= and PORT= change it)
 	@exec $(BIN)/pepper serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT))
 
-test: $(VENV)/.test ## run every test this machine can run (ARGS='...' goes to pytest)
+test: $(VENV)/.test $(VENV)/.dev-assets $(VENV)/.site ## run every test this machine can run (ARGS='...' goes to pytest)
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
 
 services: ## install what the full tests need from Debian packages (needs root)
@@ -76,3 +76,17 @@ $(VENV)/.test: $(VENV)/.made pyproject.toml
 	@$(PIP) install --require-hashes --requirement $(LOCKS)/test.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $(VENV)/.runtime $@
+
+# What the panel's pages load, and with .dev-assets also what its tests look with.
+$(VENV)/.assets: $(VENV)/.runtime panel/package-lock.json deploy/assets.py
+	@$(BIN)/python deploy/assets.py
+	@touch $@
+
+$(VENV)/.dev-assets: $(VENV)/.test panel/package-lock.json deploy/assets.py
+	@$(BIN)/python deploy/assets.py --dev
+	@touch $(VENV)/.assets $@
+
+# The documentation that the gateway serves at /docs.
+$(VENV)/.site: $(VENV)/.assets $(wildcard docs/*.* docs/*/* deploy/theme/*.* deploy/theme/*/*) CHANGELOG.md deploy/site.py deploy/site.yml
+	@$(BIN)/python deploy/site.py
+	@touch $@

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from typing import Any
 
-from litestar import Litestar, asgi
+from litestar import Litestar, Request, Response, asgi
 from litestar.exceptions import HTTPException
 from litestar.types import Receive, Scope, Send
 
@@ -17,10 +17,10 @@ from gateway.core import Core
 from gateway.routes import operations
 from gateway.routes.dilem.router import DilemRoutes
 from gateway.routes.exchange import BodyBudget, Exchange
-from gateway.routes.panel import panel_router
-from gateway.routes.pepper import answers, batches, capabilities, knowledge
+from gateway.routes.panel import is_panel, panel_router
+from gateway.routes.pepper import answers, batches, capabilities, knowledge, openapi
 from gateway.routes.responses import answered, internal_error, unknown_address
-from gateway.routes.site import site_routers
+from gateway.routes.site import site_folder, site_handlers
 from gateway.settings import read_settings
 from gateway.worker import living_under
 
@@ -31,6 +31,7 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
     """Give the application of an assembled core; its lifespan starts and stops the core, inside of `around`."""
     bodies = BodyBudget()
     dilem = DilemRoutes(core.dilem, bodies)
+    panel, no_page = panel_router(core.office, core.chain)
 
     def address(path: str, allow: str, handle: Handle) -> Any:
         @asgi(path, name=path, copy_scope=False)
@@ -49,20 +50,25 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
             finally:
                 await core.stop()
 
+    def not_served(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+        shown = no_page if is_panel(request.url.path) else unknown_address
+        return shown(request, error)
+
     return Litestar(
         route_handlers=[
             address("/api.php", "POST", partial(answers.answer, core.chain)),
             address("/pratica.php", "POST", partial(batches.collect, core.chain, core.zone)),
             address("/capacita.php", "POST", partial(capabilities.capabilities, core.chain)),
             address("/conoscenza.php", "POST", partial(knowledge.serve, core.chain, core.zone)),
+            address("/pepper/openapi.json", "GET, HEAD", openapi.openapi),
             address("/metrics", "GET, HEAD", partial(operations.measures, core)),
             address("/stato.php", "GET, HEAD", partial(operations.state, core)),
-            panel_router(core.office, core.chain),
-            *site_routers(),
+            panel,
+            *site_handlers(site_folder(), bodies),
             *dilem.handlers,
         ],
         lifespan=[lifespan],
-        exception_handlers={HTTPException: unknown_address, Exception: internal_error},
+        exception_handlers={HTTPException: not_served, Exception: internal_error},
         openapi_config=None,
         logging_config=None,
     )

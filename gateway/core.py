@@ -11,11 +11,15 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from gateway import metrics
+from gateway.attachments.pdf_text import PdfTexts
+from gateway.chain.alerting import Alerting
 from gateway.chain.answer import Chain
 from gateway.chain.current import Current
 from gateway.chain.ledger import Ledger
 from gateway.chain.library import Library
+from gateway.chain.looking import Looking
 from gateway.chain.record import Recording
+from gateway.chain.removal import Removal
 from gateway.chain.upkeep import Upkeep
 from gateway.dilem.service import Dilem
 from gateway.domain.catalog import Recipe
@@ -26,6 +30,7 @@ from gateway.storage.audit import Audit
 from gateway.storage.calls import Calls
 from gateway.storage.catalog import Catalog
 from gateway.storage.database import Database
+from gateway.storage.operator_settings import OperatorSettings
 from gateway.storage.operators import Operators
 from gateway.storage.panel_sessions import PanelSessions
 from gateway.storage.reports import Reports
@@ -41,6 +46,8 @@ class Office(msgspec.Struct, frozen=True, kw_only=True):
     """What administrators work with in the panel: the configuration's stores, and who they are.
 
     Attributes:
+        given_keys: Providers whose key is in the environment, which goes before the panel's.
+        private_addresses: Notices and alerts may go to plain http and to this machine and its network.
         trusted_proxies: Networks whose forwarding headers are believed.
         recipes: The recipe files, by name.
 
@@ -54,9 +61,17 @@ class Office(msgspec.Struct, frozen=True, kw_only=True):
     audit: Audit
     operators: Operators
     sessions: PanelSessions
+    settings: OperatorSettings
+    alerting: Alerting
+    removal: Removal
+    library: Library
+    looking: Looking
+    pdf_texts: PdfTexts
     seal: Seal
     secret: bytes
     recipes: Mapping[str, Recipe]
+    given_keys: frozenset[str]
+    private_addresses: bool
     trusted_proxies: tuple[IPv4Network | IPv6Network, ...]
     zone: ZoneInfo
     now: Clock

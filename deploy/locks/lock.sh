@@ -27,6 +27,6 @@ compile() {
     fi
 }
 
-compile deploy/locks/runtime.txt
-compile deploy/locks/test.txt --extra test --constraint deploy/locks/runtime.txt
+compile deploy/locks/runtime.txt --extra site
+compile deploy/locks/test.txt --extra site --extra test --constraint deploy/locks/runtime.txt
 echo "written: deploy/locks/runtime.txt, deploy/locks/test.txt"

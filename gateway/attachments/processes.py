@@ -19,7 +19,7 @@ START_SECONDS = 20.0
 PATIENCE_SECONDS = 10.0
 _SLICE_CHARACTERS = 64 * 1024
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from gateway.attachments.counter import main; main()"
-_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """All that a counting process learns of the environment: it reads strangers' files and shall know no key."""
 
 
@@ -46,7 +46,7 @@ class CountingProcess:
             CountingAwayError: It can't be started.
 
         """
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         try:
             return cls(
                 await asyncio.create_subprocess_exec(

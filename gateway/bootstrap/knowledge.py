@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.bootstrap.gates import open_gate
 from gateway.bootstrap.indexes import open_index
+from gateway.bootstrap.provider_keys import ProviderKeys
 from gateway.bootstrap.stores import Stores
 from gateway.chain.admit import Admitting
 from gateway.chain.authenticate import Authenticator
@@ -32,6 +33,7 @@ from gateway.ports import Gate, VectorIndex
 from gateway.providers.openai import OpenAI
 from gateway.providers.transport import Transport
 from gateway.storage.documents import Documents
+from gateway.storage.sealing import Seal
 from gateway.storage.spool import Spool
 
 
@@ -104,10 +106,12 @@ async def open_library(stores: Stores) -> AsyncIterator[tuple[Library, Authentic
     """
     settings, transport, gate = stores.settings, Transport(), open_gate(stores.settings)
     judge = BudgetJudge(stores.nodes)
-    current = Current(stores.database, stores.recipes, _no_objection)
+    openai = OpenAI(transport, settings.openai_key, settings.openai_url)
+    keys = ProviderKeys(settings, Seal(stores.secret), openai)
+    current = Current(stores.database, stores.recipes, _no_objection, keys.adopt)
     ledger = Ledger(stores.calls, Spool(settings.data), current.lost)
     leases = Leases(gate, stores.calls, judge)
-    parts = make_knowledge(stores, OpenAI(transport, settings.openai_key, settings.openai_url))
+    parts = make_knowledge(stores, openai)
     admitting = Admitting(gate, stores.calls, judge, leases, zone=settings.timezone, now=stores.now)
     library = make_library(
         stores, parts, current=current, admitting=admitting, ledger=ledger, leases=leases, gate=gate

@@ -9,14 +9,17 @@ import secrets
 import socket
 
 from gateway.attachments.read import Attachments
+from gateway.bootstrap.alerts import make_alerting
 from gateway.bootstrap.data_folder import StartError, data_id
 from gateway.bootstrap.dilem import make_dilem, upkeep_of
 from gateway.bootstrap.gates import open_gate
 from gateway.bootstrap.knowledge import make_knowledge, make_library
 from gateway.bootstrap.notices import make_courier, make_notifying
 from gateway.bootstrap.offices import make_office
+from gateway.bootstrap.provider_keys import ProviderKeys
 from gateway.bootstrap.stores import check_secret, key_value_name, make_stores
 from gateway.chain.admit import Admitting
+from gateway.chain.alerting import WORK_SECONDS
 from gateway.chain.answer import Chain
 from gateway.chain.authenticate import Authenticator
 from gateway.chain.batch import Deferred
@@ -27,8 +30,9 @@ from gateway.chain.leases import Leases
 from gateway.chain.ledger import Ledger
 from gateway.chain.memory import Memory
 from gateway.chain.plan import Planner
+from gateway.chain.reading import Reading
 from gateway.chain.record import Recording
-from gateway.chain.upkeep import Upkeep
+from gateway.chain.upkeep import RETENTION_SECONDS, Upkeep
 from gateway.core import Core
 from gateway.dilem.rehearsal import stand_ins
 from gateway.domain.clock import system_clock
@@ -42,6 +46,7 @@ from gateway.settings import Settings
 from gateway.storage.batches import Batches
 from gateway.storage.first_start import install
 from gateway.storage.nodes import Node
+from gateway.storage.sealing import Seal
 from gateway.storage.spool import Spool
 
 log = logging.getLogger(__name__)
@@ -66,6 +71,8 @@ def build(settings: Settings, address: str | None = None) -> Core:
     sandbox = Sandbox(settings.data / "prova", stand_ins())
     providers: dict[str, Provider] = {one.name: one for one in (claude, openai, sandbox)}
     judge = BudgetJudge(stores.nodes)
+    seal = Seal(stores.secret)
+    keys = ProviderKeys(settings, seal, claude, openai)
 
     async def objection() -> str | None:
         try:
@@ -74,11 +81,11 @@ def build(settings: Settings, address: str | None = None) -> Core:
             return str(error)
         return None
 
-    current = Current(stores.database, stores.recipes, objection)
+    current = Current(stores.database, stores.recipes, objection, keys.adopt)
     ledger = Ledger(stores.calls, Spool(settings.data), current.lost)
     leases = Leases(gate, stores.calls, judge)
     authenticator = Authenticator(stores.secret, current, stores.tenants, stores.now)
-    memory = Memory(stores.conversations)
+    memory = Memory(stores.conversations, current)
     attachments = Attachments()
     recording = Recording(ledger, leases, stores.now)
     knowledge = make_knowledge(stores, openai)
@@ -129,6 +136,7 @@ def build(settings: Settings, address: str | None = None) -> Core:
             log.warning("starting without the database: %s", error)
 
     async def warm() -> None:
+        await keys.known.wait()
         await claude.warm()
         await openai.warm()
         # What is loaded stays: the collector need not look at it at every turn (a fifth of a call's processor time).
@@ -150,11 +158,26 @@ def build(settings: Settings, address: str | None = None) -> Core:
         zone=settings.timezone,
         now=stores.now,
     )
+    alerting = make_alerting(stores, courier, current=current, circuits=chain.circuits, holder=node.id)
     dilem = make_dilem(stores, chain, address)
     return Core(
         chain=chain,
         dilem=dilem,
-        office=make_office(stores),
+        office=make_office(
+            stores,
+            knowledge=knowledge,
+            library=library,
+            reading=Reading(
+                current=current,
+                admitting=admitting,
+                ledger=ledger,
+                leases=leases,
+                zone=settings.timezone,
+                now=stores.now,
+            ),
+            gate=gate,
+            alerting=alerting,
+        ),
         current=current,
         recording=recording,
         ledger=ledger,
@@ -174,7 +197,11 @@ def build(settings: Settings, address: str | None = None) -> Core:
             tenants=stores.tenants,
             node=node,
             now=stores.now,
-            more=() if dilem is None else upkeep_of(dilem),
+            more=(
+                (alerting.work, WORK_SECONDS),
+                (alerting.forget_old, RETENTION_SECONDS),
+                *(() if dilem is None else upkeep_of(dilem)),
+            ),
         ),
         database=stores.database,
         gate=gate,
@@ -182,7 +209,16 @@ def build(settings: Settings, address: str | None = None) -> Core:
         library=library,
         openers=(transport.open, installed),
         warmers=(warm,),
-        closers=(*knowledge.closers, attachments.aclose, courier.aclose, gate.close, stores.calls.close, stores.database.close, transport.aclose),
+        closers=(
+            alerting.stop,
+            *knowledge.closers,
+            attachments.aclose,
+            courier.aclose,
+            gate.close,
+            stores.calls.close,
+            stores.database.close,
+            transport.aclose,
+        ),
         zone=settings.timezone,
         drain_seconds=settings.drain_seconds,
         metrics_token=settings.metrics_token,

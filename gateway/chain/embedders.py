@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway import metrics
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.calls import Attempt
-from gateway.domain.errors import PROVIDER_ERROR, Failure
+from gateway.domain.errors import KNOWLEDGE_WITHOUT_KEY, PROVIDER_ERROR, PROVIDER_UNAVAILABLE, Failure
 from gateway.domain.knowledge import KnowledgeState, Shelf
 from gateway.domain.tenants import Project
 from gateway.domain.usage import Price, Usage
@@ -43,6 +43,12 @@ def price_of(snapshot: Snapshot, embedder: Embedder) -> Price | None:
         )
         raise Failure(PROVIDER_ERROR, reason=reason)
     return price
+
+
+def unready(embedder: Embedder) -> Failure:
+    """Why an embedder that is not ready can't be asked."""
+    fault = KNOWLEDGE_WITHOUT_KEY if embedder.provider in PAID_PROVIDERS else PROVIDER_UNAVAILABLE
+    return Failure(fault, reason=f"the embedder {embedder.name} can't be asked")
 
 
 def attempt_of(

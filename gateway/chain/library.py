@@ -16,7 +16,7 @@ import msgspec
 
 from gateway.chain.capabilities import knows
 from gateway.chain.current import Current
-from gateway.chain.embedders import PAID_PROVIDERS, Embedders, searchable, state_of
+from gateway.chain.embedders import Embedders, searchable, state_of, unready
 from gateway.chain.leases import Leases
 from gateway.chain.plan import raise_triggered
 from gateway.chain.reading import Reading
@@ -286,8 +286,7 @@ class Library:
     def _ready_embedder(self, scope: Scope) -> Embedder:
         embedder = self._embedders.of(scope.project)
         if not embedder.ready:
-            fault = KNOWLEDGE_WITHOUT_KEY if embedder.provider in PAID_PROVIDERS else PROVIDER_UNAVAILABLE
-            raise Failure(fault, reason=f"the embedder {embedder.name} can't be asked")
+            raise unready(embedder)
         return embedder
 
     async def _forget_answers(self, project: str) -> None:

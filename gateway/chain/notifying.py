@@ -7,9 +7,8 @@ the moment its batch ends, so a process that dies loses none; it may be told twi
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,6 +17,7 @@ from zoneinfo import ZoneInfo
 from gateway.chain.batch_closing import KEPT, POLL_SECONDS, Closing
 from gateway.chain.current import Current
 from gateway.chain.duty import Duty
+from gateway.chain.errands import Errands
 from gateway.domain.batches import Batch
 from gateway.domain.calls import Attempt, CallRecord, Outcome
 from gateway.domain.clock import Clock
@@ -68,8 +68,8 @@ class Notifying:
         self._seal = seal
         self._zone = zone
         self._now = now
-        self._asking = _Errands(ASKED_AT_ONCE)
-        self._telling = _Errands(TOLD_AT_ONCE)
+        self._asking = Errands("notices", ASKED_AT_ONCE)
+        self._telling = Errands("notices", TOLD_AT_ONCE)
 
     async def work(self) -> None:
         """Begin what is due, if it is this process's to do. Called every second; waits for no provider and no address."""
@@ -150,34 +150,3 @@ def pause_for(age: timedelta) -> timedelta:
     """How long a provider is left alone about a batch of this age."""
     seconds = age.total_seconds() / PAUSE_BY_AGE
     return timedelta(seconds=min(max(seconds, POLL_SECONDS), LONGEST_PAUSE_SECONDS))
-
-
-class _Errands:
-    """Work in the background: so much at once, and under each key one at a time."""
-
-    def __init__(self, most: int) -> None:
-        self._room = asyncio.Semaphore(most)
-        self._running: dict[str, asyncio.Task[None]] = {}
-
-    def begin(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Begin it, unless something runs under the key."""
-        if key not in self._running:
-            self._running[key] = asyncio.create_task(self._run(key, work))
-
-    async def stop(self) -> None:
-        """Break all of it off."""
-        tasks = tuple(self._running.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _run(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
-        try:
-            async with self._room:
-                await work()
-        except StoreAwayError as error:
-            log.info("notices wait for a store: %s", error)
-        except Exception:
-            log.exception("notices failed and go on")
-        finally:
-            del self._running[key]

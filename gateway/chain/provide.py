@@ -19,6 +19,7 @@ import msgspec
 from gateway import metrics
 from gateway.chain.circuit import Circuits
 from gateway.chain.retrieval import Retrieval
+from gateway.deadline import Deadline
 from gateway.domain.calls import PARTNER_POLICY, TOTAL_SECONDS, Attempt, CallPolicy, ModelCall
 from gateway.domain.catalog import Target
 from gateway.domain.errors import INVALID_DOCUMENT, PROVIDER_ERROR, PROVIDER_UNAVAILABLE, Failure
@@ -79,13 +80,13 @@ class Providing:
         self._reached = False
         """Whether something may have arrived at one that failed."""
         self._cut = asyncio.Event()
-        self._timeout: asyncio.Timeout | None = None
+        self._waiting: Deadline | None = None
 
     def cut(self) -> None:
         """End the call now, as unavailable: the server is going down."""
         self._cut.set()
-        if self._timeout is not None:
-            self._timeout.reschedule(asyncio.get_running_loop().time())
+        if self._waiting is not None:
+            self._waiting.expire()
 
     async def events(self) -> AsyncGenerator[Passing, None]:
         """Tell the answer's pieces and its end.
@@ -150,13 +151,15 @@ class Providing:
         if self.retrieval is None:
             return
         self._stop_if_cut()
+        waiting = self._waiting = Deadline(TOTAL_SECONDS)
         try:
-            async with asyncio.timeout(None) as self._timeout:
+            with waiting:
                 passages = await self.retrieval.block()
         except TimeoutError:
             self._stop_if_cut()
             raise
         finally:
+            waiting.close()
             self.asked = bool(self.retrieval.attempts)
         self._call = msgspec.structs.replace(self._call, passages=passages)
 
@@ -165,7 +168,8 @@ class Providing:
     ) -> AsyncGenerator[Passing, None]:
         """One attempt, under its deadlines; always leaves its trace in `attempts`."""
         started = time.monotonic()
-        limit = min(deadline, started + first_byte)
+        waiting = self._waiting = Deadline(min(deadline - started, first_byte))
+        heard = False
         self.asked = True
         outcome = "interrotta"
         provider = self._providers[attempt.target.provider]
@@ -174,12 +178,14 @@ class Providing:
             async with aclosing(provider.stream(self._call, attempt.target)) as events:
                 while True:
                     try:
-                        async with asyncio.timeout(limit - time.monotonic()) as self._timeout:
+                        with waiting:
                             event = await anext(events, None)
                     except TimeoutError:
                         self._stop_if_cut()
                         raise ProviderError(Trouble.TIMEOUT, "no answer within the deadline") from None
-                    limit = deadline
+                    if not heard:
+                        heard = True
+                        waiting.move(deadline - time.monotonic())
                     if event is None:
                         break
                     attempt.note(event)
@@ -194,6 +200,7 @@ class Providing:
             outcome = error.trouble.value
             raise
         finally:
+            waiting.close()
             seconds = time.monotonic() - started
             self.waited += seconds
             self.attempts.append(self._attempt(attempt, outcome, seconds))

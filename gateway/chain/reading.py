@@ -6,7 +6,7 @@ import asyncio
 import math
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from zoneinfo import ZoneInfo
 
@@ -37,7 +37,7 @@ from gateway.domain.errors import (
 )
 from gateway.domain.tenants import Scope
 from gateway.domain.usage import Price, Usage
-from gateway.ports import Embedder, ProviderError, Settlement
+from gateway.ports import Embedded, Embedder, ProviderError, Settlement
 from gateway.storage.calls import LedgerEntry
 
 RECIPE = Recipe(
@@ -49,7 +49,7 @@ RECIPE = Recipe(
     base_tokens=0,
     tokens_per_input=0,
 )
-"""What stands in the ledger for a document that was read."""
+"""What stands in the ledger for a document that was read, and for a question that an operator tried out."""
 POLICY = CallPolicy(counted=False)
 PASSAGES_AT_ONCE = 256
 """What a failure in the middle can't lose the bill of."""
@@ -86,16 +86,28 @@ class Bill:
         """
         vectors: list[bytes] = []
         for start in range(0, len(self._passages), PASSAGES_AT_ONCE):
-            vectors += await self._read(self._passages[start : start + PASSAGES_AT_ONCE])
+            passages = self._passages[start : start + PASSAGES_AT_ONCE]
+            vectors += await self._read(self._embedder.embed_passages(passages))
         return tuple(vectors)
 
-    async def _read(self, passages: Sequence[str]) -> tuple[bytes, ...]:
+    async def question(self) -> bytes:
+        """Give the vector of the one text as that of a question.
+
+        Raises:
+            Failure: As `vectors`.
+
+        """
+        (text,) = self._passages
+        (vector,) = await self._read(self._embedder.embed_question(text))
+        return vector
+
+    async def _read(self, reading: Awaitable[Embedded]) -> tuple[bytes, ...]:
         started, outcome, tokens = time.monotonic(), "interrotta", 0
         try:
-            embedded = await self._embedder.embed_passages(passages)
+            embedded = await reading
             outcome, tokens = "ok", embedded.tokens
         except ProviderError as error:
-            outcome = error.trouble.value
+            outcome, tokens = error.trouble.value, error.billed_tokens
             raise _failure(error) from error
         finally:
             seconds = time.monotonic() - started

@@ -21,7 +21,7 @@ from gateway.domain.knowledge import Passage, Source
 from gateway.domain.tenants import Permission, Project, Scope
 from gateway.domain.usage import Price
 from gateway.knowledge.questions import QuestionCache
-from gateway.knowledge.retrieval import CANDIDATES, choose, passages_block
+from gateway.knowledge.retrieval import CANDIDATES, choose, passages_block, search_floor
 from gateway.ports import Embedder, Match, ProviderError, VectorIndex
 
 RETRIEVAL_SECONDS = 5.0
@@ -121,7 +121,7 @@ class Retrieval:
         self._planned = planned
         self._request_id = request_id
         self.sources: tuple[Source, ...] = ()
-        """Where the passages are from, the most similar first."""
+        """Where the passages are from, in the order of their block."""
         self.unavailable = False
         """Something that was needed is away: the answer is given without documents."""
         self.changed = False
@@ -151,10 +151,17 @@ class Retrieval:
         shelf = await parts.shelves.now(project.name)  # as they are now, however long the embedder took
         self.changed = shelf.version != self._planned.version
         names = {document.id: document.name for document in shelf.documents}
+        floor = parts.embedder.floor
         matches = await parts.index.search(
-            project.name, searchable(shelf, parts.embedder), vector, CANDIDATES, parts.embedder.floor
+            project.name,
+            searchable(shelf, parts.embedder),
+            vector,
+            CANDIDATES,
+            search_floor(self._question, floor),
         )
-        passages = [_passage(match, names[match.document]) for match in choose(self._question, matches)]
+        passages = [
+            _passage(match, names[match.document]) for match in choose(self._question, matches, floor)
+        ]
         block = passages_block(passages)
         while passages and len(block.encode()) > MOST_BLOCK_BYTES:
             passages.pop()
@@ -177,7 +184,7 @@ class Retrieval:
             embedded = await embedder.embed_question(self._question)
             outcome, tokens = "ok", embedded.tokens
         except ProviderError as error:
-            outcome = error.trouble.value
+            outcome, tokens = error.trouble.value, error.billed_tokens
             raise
         finally:
             seconds = time.monotonic() - started

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.shared import local_time
-from gateway.domain.notices import is_plain, secret_purpose
+from gateway.domain.notices import read_public_url, secret_purpose
 from gateway.domain.secrets import new_signing_secret
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ def signing(stores: Stores, name: str, changes: ProjectChanges) -> tuple[str | N
 
     if not isinstance(changes.notice_url, str):
         return None, None
-    if is_plain(changes.notice_url) and not stores.settings.webhook_private:
-        raise click.ClickException("--notify-url takes an https:// address")
+    try:
+        read_public_url(changes.notice_url, private=stores.settings.webhook_private)
+    except ValueError as error:
+        raise click.ClickException(f"--notify-url {error}") from None
     secret = new_signing_secret()
     return secret, Seal(stores.secret).close(secret_purpose(name), secret)
 

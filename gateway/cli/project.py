@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,10 +23,6 @@ if TYPE_CHECKING:
     from gateway.domain.catalog import Brain
 
 FIRST_KEY_LABEL = "prima chiave"
-LIVE_SECONDS = 15.0
-"""A node heard of since then may still be serving."""
-CHANGE_SECONDS = 2.0
-"""Until every worker knows of a change."""
 
 project_argument = click.argument("name", metavar="NAME", type=Parsed("project", read_project))
 
@@ -209,29 +203,11 @@ def remove(*, name: str, yes: bool, as_json: bool) -> None:
 async def _remove(stores: Stores, name: str) -> str:
     from gateway.bootstrap.gates import open_gate  # noqa: PLC0415 - help must not wait for it
     from gateway.bootstrap.indexes import open_index  # noqa: PLC0415
-    from gateway.storage.refusals import UnknownError  # noqa: PLC0415
+    from gateway.chain.removal import Removal  # noqa: PLC0415
 
     gate, index = open_gate(stores.settings), open_index(stores.settings)
     try:
-        # Nothing is begun that another store would keep from being finished.
-        await gate.ping()
-        await index.ping()
-        if await stores.nodes.live_nodes(LIVE_SECONDS):
-            # Workers learn of it first, so that no call is written under the name after it has gone.
-            with suppress(UnknownError):
-                if not (await stores.tenants.get_project(name)).internal:
-                    await stores.tenants.disable_project(name, COMMAND_LINE, stores.now())
-                    await asyncio.sleep(CHANGE_SECONDS)
-        try:
-            label = await stores.tenants.remove_project(name, COMMAND_LINE, stores.now())
-        except UnknownError:
-            # Perhaps an earlier removal was interrupted between the stores.
-            await index.forget_project(name)
-            await gate.forget_project(name)
-            raise
-        await index.forget_project(name)
-        await gate.forget_project(name)
-        return label
+        return await Removal(stores.tenants, stores.nodes, gate, index, stores.now).remove(name, COMMAND_LINE)
     finally:
         await index.close()
         await gate.close()

@@ -104,8 +104,21 @@ def check_notice_url(url: str) -> str:
     return url
 
 
+def read_public_url(text: str, *, private: bool) -> str:
+    """Read an address as somebody has typed it; `private` allows plain http, for tests.
+
+    Raises:
+        ValueError: As `check_notice_url`.
+
+    """
+    url = check_notice_url(text.strip())
+    if is_plain(url) and not private:
+        raise ValueError("takes an https:// address")
+    return url
+
+
 def is_plain(url: str) -> bool:
-    """Whether an address is plain http."""
+    """Whether an address is plain http, which is for tests alone."""
     return urlsplit(url).scheme == "http"
 
 

@@ -5,6 +5,7 @@ Secrets are here only as they are kept: sealed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -89,3 +90,71 @@ def key_purpose(provider: str) -> str:
 def ending_of(key: str) -> str:
     """The little that may be shown of a key."""
     return key[-ENDING_CHARACTERS:] if len(key) >= SHORTEST_SHOWN_KEY else ""
+
+
+# --- as typed -------------------------------------------------------------------------------------------------------
+
+_KEY = re.compile(r"[\x21-\x7e]{1,500}")
+_ADDRESS = re.compile(
+    r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@"
+    r"(?=.{1,189}\Z)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*"
+)
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]{2,45}")
+_NUMBER = re.compile(r"[0-9]{1,5}")
+LOGIN_CHARACTERS = 254
+"""Of the mail server's user and password."""
+
+
+def read_provider_key(text: str) -> str:
+    """Read a key that can be sent in a header."""
+    key = text.strip()
+    if not _KEY.fullmatch(key):
+        raise ValueError("takes a key of printable ASCII characters, without blanks")
+    return key
+
+
+def read_recipients(text: str) -> tuple[str, ...]:
+    """Read mail addresses between blanks or commas; nothing is nobody."""
+    found = tuple(dict.fromkeys(text.replace(",", " ").split()))
+    if len(found) > MOST_RECIPIENTS:
+        raise ValueError(f"takes at most {MOST_RECIPIENTS} addresses")
+    return tuple(read_address(one) for one in found)
+
+
+def read_address(text: str) -> str:
+    """Read one mail address, as mail servers take them."""
+    address = text.strip()
+    if not _ADDRESS.fullmatch(address):
+        raise ValueError("takes a mail address")
+    return address
+
+
+def read_mail_host(text: str) -> str:
+    """Read a mail server's name or address."""
+    host = text.strip()
+    if not _HOST.fullmatch(host):
+        raise ValueError("takes the name of a server")
+    return host
+
+
+def read_port(text: str) -> int:
+    """Read a port."""
+    return _number(text, 65_535)
+
+
+def read_conversation_days(text: str) -> int:
+    """Read how many days conversations are kept."""
+    return _number(text, LONGEST_CONVERSATION_DAYS)
+
+
+def read_login(text: str) -> str:
+    """Read the mail server's user, or its password, which may be empty."""
+    if len(text) > LOGIN_CHARACTERS or not text.isprintable():
+        raise ValueError(f"takes at most {LOGIN_CHARACTERS} printable characters")
+    return text
+
+
+def _number(text: str, most: int) -> int:
+    if not _NUMBER.fullmatch(text.strip()) or not 1 <= int(text) <= most:
+        raise ValueError(f"takes a whole number from 1 to {most}")
+    return int(text)

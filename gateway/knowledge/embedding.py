@@ -78,7 +78,7 @@ class OpenAIEmbedder:
     name = "openai:text-embedding-3-small"
     provider = "openai"
     model = "text-embedding-3-small"
-    floor = 0.30
+    floor = 0.25
 
     def __init__(self, api: OpenAIApi, *, upload: Patience = UPLOAD, question: Patience = QUESTION) -> None:
         self._api = api

@@ -34,11 +34,11 @@ TEXT_SECONDS = 20.0
 """How long one text may take; a passage takes some tenths of a second."""
 QUESTION_SECONDS = 5.0
 """How long a question may take, with its waiting."""
-MOST_QUESTION_BYTES = 2_000
-"""Some 500 tokens, which is all that the model looks at in one go."""
+MOST_QUESTION_BYTES = 1_200
+"""Some 300 tokens: as many as a passage has."""
 MOST_PASSAGE_BYTES = 8_000
 _MOST_THREADS = 4
-"""More gain little, and each takes its part of the memory that the process is allowed."""
+"""More gain little, and each takes its part of the memory that the process is allowed. One core is left to others."""
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from gateway.knowledge.local_worker import main; main()"
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """All that the process learns of the environment: it reads strangers' texts and shall know no key."""
@@ -65,6 +65,7 @@ class LocalEmbedder:
     Args:
         command: What is run; tests run something else.
         text_seconds: How long one text may take.
+        question_seconds: How long a question may take, with its waiting.
 
     """
 
@@ -72,13 +73,20 @@ class LocalEmbedder:
     model = PACKAGE
     floor = 0.12
 
-    def __init__(self, *, command: tuple[str, ...] | None = None, text_seconds: float = TEXT_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        command: tuple[str, ...] | None = None,
+        text_seconds: float = TEXT_SECONDS,
+        question_seconds: float = QUESTION_SECONDS,
+    ) -> None:
         self._installed = installed()
         version = importlib.metadata.version(PACKAGE) if self._installed else _VERSION_UNKNOWN
         self.name = f"{self.provider}:{PACKAGE}-{version}{_MADE_OTHERWISE}"
         # Isolated from the environment, but with the imports of this process.
         self._command = command or (sys.executable, "-I", "-c", _BOOT, *map(os.path.abspath, sys.path))
         self._text_seconds = text_seconds
+        self._question_seconds = question_seconds
         self._line: asyncio.PriorityQueue[tuple[int, int, _Job]] = asyncio.PriorityQueue()
         self._tickets = itertools.count()
         self._engine: _Engine | None = None
@@ -108,7 +116,7 @@ class LocalEmbedder:
 
         """
         try:
-            async with asyncio.timeout(QUESTION_SECONDS):
+            async with asyncio.timeout(self._question_seconds):
                 vector = await self._vector(beginning(text, MOST_QUESTION_BYTES), question=True)
         except TimeoutError:
             raise ProviderError(Trouble.TIMEOUT, "the local model had no time for a question") from None
@@ -150,6 +158,11 @@ class LocalEmbedder:
             except asyncio.CancelledError:
                 job.fail(_stopped())
                 raise
+            except Exception:
+                # Whatever a text can bring about, the next one is read.
+                log.exception("a text could not be read")
+                await self._retire()
+                job.fail(ProviderError(Trouble.FAULTY, "the local model could not read a text"))
 
     async def _read(self, job: _Job) -> bytes:
         """Have a text read, by a second process if the first dies: it may not have been the text's fault."""
@@ -275,7 +288,7 @@ def _composed(meaning: Matrix, text: str) -> bytes:
 
 def _environment() -> dict[str, str]:
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    threads = min(os.cpu_count() or 1, _MOST_THREADS)
+    threads = max(1, min((os.cpu_count() or 1) - 1, _MOST_THREADS))
     # Threads that wait sleep instead of spinning; NumPy needs none of its own.
     return environment | {
         "OMP_NUM_THREADS": str(threads),

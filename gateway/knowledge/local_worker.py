@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 MEMORY_BYTES: Final = 2 * 1024 * 1024 * 1024
-NICENESS: Final = 5
-"""Reading documents yields to answering."""
+NICENESS: Final = 2
+"""Reading documents yields to answering, but questions are read here too."""
 
 HEADER: Final = struct.Struct("!?I")
 """Before each text: whether it is a question, and how many bytes of UTF-8 follow."""

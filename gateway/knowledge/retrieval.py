@@ -11,7 +11,9 @@ from gateway.knowledge.splitting import UNSEEN
 from gateway.ports import Match
 
 CANDIDATES = 24
-"""How many matches `choose` is to be given, all over the embedder's floor."""
+"""How many matches `choose` is to be given."""
+_NAMED_SHARE = 0.5
+"""Of the floor, for a passage that holds a code that the question names."""
 
 _MOST_SEARCHED = 8_000
 """Characters of a question that are looked through."""
@@ -48,12 +50,20 @@ Richiesta:
 """
 
 
-def choose(question: str, matches: Sequence[Match], most: int = MOST_PASSAGES) -> Sequence[Match]:
+def search_floor(question: str, floor: float) -> float:
+    """The floor that the index is to be asked with; `choose` judges by the embedder's."""
+    return floor * _NAMED_SHARE if terms(question) else floor
+
+
+def choose(
+    question: str, matches: Sequence[Match], floor: float, most: int = MOST_PASSAGES
+) -> Sequence[Match]:
     """The best of the candidates: those first that hold the codes and articles the question names, then the most alike.
 
     Args:
         question: As it was asked.
         matches: The most alike first; of those that say the same the first counts.
+        floor: The embedder's. Only what holds something that is named may be under it.
         most: How many at most.
 
     """
@@ -61,10 +71,10 @@ def choose(question: str, matches: Sequence[Match], most: int = MOST_PASSAGES) -
     for match in matches:
         distinct.setdefault(" ".join(match.text.split()), match)
     named = terms(question)
-    if not named:
-        return tuple(distinct.values())[:most]
+    shared = {text: len(named & terms(match.text)) if named else 0 for text, match in distinct.items()}
+    kept = [text for text, match in distinct.items() if match.similarity >= floor or shared[text]]
     # Sorting keeps the order of those that hold equally many.
-    return sorted(distinct.values(), key=lambda match: -len(named & terms(match.text)))[:most]
+    return [distinct[text] for text in sorted(kept, key=lambda text: -shared[text])][:most]
 
 
 def terms(text: str) -> frozenset[str]:

@@ -73,6 +73,8 @@ def split(text: str) -> tuple[str, ...]:
             ahead = next(headings, None)
         context = _context(above[:-1] if begun else above)
         overlap = "" if begun else _end_of(before)
+        if len(context) + len(overlap) + len(core) > MOST_PASSAGE_CHARACTERS:
+            overlap = ""
         passages.append(f"{context}{overlap}{core}")
         before = core
     return tuple(passages)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import unquote
 
+from gateway.deadline import Patience
 from gateway.domain.errors import (
     BODY_TOO_SLOW,
     CONTENT_TOO_LARGE,
@@ -28,6 +29,7 @@ from gateway.wire.replies import encode_failure
 ONE_KIB = 1024
 ONE_MIB = 1024 * ONE_KIB
 BODY_SECONDS = 60.0
+BODY_PATIENCE = Patience(BODY_SECONDS)
 BODIES_IN_FLIGHT = 512 * ONE_MIB
 FULL_RETRY_AFTER = 5
 LINGER_SECONDS = 30.0
@@ -146,8 +148,8 @@ class Exchange:
             raise Failure(UNAUTHORIZED)
         return keys[0]
 
-    async def body(self, limit: int, seconds: float = BODY_SECONDS) -> bytes:
-        """Read the body: at most `limit` bytes, within so many seconds.
+    async def body(self, limit: int, patience: Patience = BODY_PATIENCE) -> bytes:
+        """Read the body: at most `limit` bytes, for so long as somebody has patience.
 
         Raises:
             Failure: 400 when it is compressed, 413, 408, or 503 when the worker holds too many bodies.
@@ -157,7 +159,7 @@ class Exchange:
         self._refuse_compressed()
         chunks: list[bytes] = []
         try:
-            async with asyncio.timeout(seconds):
+            with patience():
                 await self._read(chunks, limit)
         except (Failure, CallerLeft, TimeoutError) as error:
             # Let go now and not when the refusal has been told: the rest of the body may take its time.

@@ -13,14 +13,6 @@ from gateway.routes.exchange import Exchange
 ALIVE = b'{"ok":true}'
 NOT_READY = b'{"ok":false}'
 RETRY_AFTER = (b"retry-after", b"5")
-FORWARDING_HEADERS = (
-    b"x-forwarded-for",
-    b"x-forwarded-host",
-    b"x-forwarded-proto",
-    b"x-real-ip",
-    b"forwarded",
-    b"via",
-)
 
 
 async def state(core: Core, exchange: Exchange) -> None:
@@ -54,7 +46,7 @@ def _shows_token(exchange: Exchange, token: str | None) -> bool:
 
 
 def _is_local(exchange: Exchange) -> bool:
-    if exchange.client is None or any(exchange.header_values(name) for name in FORWARDING_HEADERS):
+    if exchange.client is None or exchange.is_forwarded:
         return False
     try:
         return ipaddress.ip_address(exchange.client).is_loopback

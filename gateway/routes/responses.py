@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from litestar import Request, Response
 
 from gateway import metrics
+from gateway.deadline import Deadline
 from gateway.domain.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -144,6 +145,8 @@ class _Telling:
         self._events = events
         self._frames: list[bytes] = []
         self._news = asyncio.Event()
+        self._silence = Deadline(PING_SECONDS)
+        self._reader = Deadline(READER_SECONDS)
 
     async def run(self) -> None:
         pulling = asyncio.create_task(self._pull())
@@ -153,6 +156,8 @@ class _Telling:
             leaving.add_done_callback(lambda _: self._news.set())
             await self._write(pulling, leaving)
         finally:
+            self._silence.close()
+            self._reader.close()
             leaving.cancel()
             if not pulling.done():
                 pulling.cancel()
@@ -164,8 +169,9 @@ class _Telling:
     async def _write(self, pulling: asyncio.Task[None], leaving: asyncio.Task[None]) -> None:
         while not leaving.done():
             if not self._frames and not pulling.done():
+                self._silence.move(PING_SECONDS)
                 try:
-                    async with asyncio.timeout(PING_SECONDS):
+                    with self._silence:
                         await self._news.wait()
                 except TimeoutError:
                     self._frames.append(PING)
@@ -175,7 +181,8 @@ class _Telling:
             if leaving.done():
                 return
             try:
-                async with asyncio.timeout(READER_SECONDS):
+                self._reader.move(READER_SECONDS)
+                with self._reader:
                     await self._exchange.send_body(frames, more=not over)
             except TimeoutError:
                 log.info("the caller does not read its stream", extra={"request": self._exchange.request_id})

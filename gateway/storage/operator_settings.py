@@ -146,7 +146,7 @@ class OperatorSettings:
             else:
                 await connection.execute(update(table).where(table.c.name == name).values(fresh))
             after = await _row(connection, name)
-            await _record(connection, by, at, name, before, after)
+            await _record(connection, name, before, after, by=by, at=at)
 
         await self._database.transact(work)
 
@@ -159,7 +159,7 @@ class OperatorSettings:
             if before is None:
                 return
             await connection.execute(delete(table).where(table.c.name == name))
-            await _record(connection, by, at, name, before, None)
+            await _record(connection, name, before, None, by=by, at=at)
 
         await self._database.transact(work)
 
@@ -224,11 +224,12 @@ async def _row(connection: AsyncConnection, name: str) -> RowMapping | None:
 
 async def _record(
     connection: AsyncConnection,
-    by: Operator,
-    at: datetime,
     name: str,
     before: RowMapping | None,
     after: RowMapping | None,
+    *,
+    by: Operator,
+    at: datetime,
 ) -> None:
     """Audit a change; of secrets it says that there is one, and that it is another one now."""
     fresh = before is not None and after is not None and before["sealed"] != after["sealed"]

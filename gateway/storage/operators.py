@@ -190,9 +190,16 @@ class Operators:
         return await self._database.transact(work)
 
     async def set_totp(
-        self, account_id: int, sealed: bytes | None, recovery: Sequence[str], by: Operator, at: datetime
+        self,
+        account_id: int,
+        sealed: bytes | None,
+        recovery: Sequence[str],
+        by: Operator,
+        at: datetime,
+        *,
+        step: int | None = None,
     ) -> None:
-        """Begin or end (None) the second factor; `recovery` are the digests of its recovery codes.
+        """Begin or end (None) the second factor; `recovery` are the digests of its recovery codes, `step` is used already.
 
         Raises:
             UnknownError: No such account.
@@ -202,7 +209,7 @@ class Operators:
         async def work(connection: AsyncConnection) -> None:
             await begin_change(connection)
             account = _account(await _row(connection, account_id))
-            await _set(connection, account_id, totp=sealed, totp_step=None, recovery=tuple(recovery))
+            await _set(connection, account_id, totp=sealed, totp_step=step, recovery=tuple(recovery))
             action = "operator.totp-on" if sealed else "operator.totp-off"
             await record_change(connection, by, at, action, account.email)
 

@@ -108,23 +108,41 @@ class PanelSessions:
 
     # --- brakes -----------------------------------------------------------------------------------------------------
 
-    async def note_failures(self, subjects: Sequence[str], at: datetime) -> None:
-        """Count a failed login against each subject (an address, an account)."""
+    async def count_attempt(self, subjects: Sequence[str], at: datetime) -> tuple[int, ...]:
+        """Count an attempt to log in against each subject (an address, an account); gives its rows, for `forget_attempt`."""
+        table = schema.login_failures
+
+        async def work(connection: AsyncConnection) -> tuple[int, ...]:
+            await connection.execute(delete(table).where(table.c.at < at - FAILURES_KEPT))
+            rows = []
+            for subject in subjects:
+                made = await connection.execute(insert(table).values(subject=self._subject(subject), at=at))
+                key = made.inserted_primary_key
+                rows.append(int(key[0]) if key else 0)
+            return tuple(rows)
+
+        return await self._database.transact(work)
+
+    async def attempts(self, subjects: Sequence[str], since: datetime) -> tuple[int, ...]:
+        """How many attempts count against each subject since then, this one included."""
+        table = schema.login_failures
+        async with self._database.connect() as connection:
+            counts = [
+                await connection.scalar(
+                    select(func.count()).where(table.c.subject == self._subject(subject), table.c.at > since)
+                )
+                for subject in subjects
+            ]
+        return tuple(int(count or 0) for count in counts)
+
+    async def forget_attempt(self, rows: Sequence[int]) -> None:
+        """Let an attempt count no more: it was none, or it was right."""
         table = schema.login_failures
 
         async def work(connection: AsyncConnection) -> None:
-            await connection.execute(delete(table).where(table.c.at < at - FAILURES_KEPT))
-            rows = [{"subject": self._subject(subject), "at": at} for subject in subjects]
-            await connection.execute(insert(table), rows)
+            await connection.execute(delete(table).where(table.c.id.in_(rows)))
 
         await self._database.transact(work)
-
-    async def failures(self, subject: str, since: datetime) -> int:
-        """How many failed logins count against a subject since then."""
-        table = schema.login_failures
-        query = select(func.count()).where(table.c.subject == self._subject(subject), table.c.at > since)
-        async with self._database.connect() as connection:
-            return int(await connection.scalar(query) or 0)
 
     async def forget_failures(self, subject: str) -> None:
         """Forget what counts against a subject: it has logged in."""

@@ -10,7 +10,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, case, func, literal_column, select, tuple_
+from sqlalchemy import and_, case, func, literal_column, select, true, tuple_
 
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.storage import schema
@@ -70,6 +70,26 @@ class LedgerFilter(msgspec.Struct, frozen=True, kw_only=True):
     first: date | None = None
     last: date | None = None
     request: str | None = None
+
+
+class Belongings(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes with a project that is removed: how much of each."""
+
+    keys: int
+    variants: int
+    conversations: int
+    documents: int
+    batches: int
+    open_batches: int
+
+
+class ShelfLine(msgspec.Struct, frozen=True):
+    """A project's documents in one line."""
+
+    project: str
+    documents: int
+    passages: int
+    newest: datetime
 
 
 class LedgerPage(msgspec.Struct, frozen=True):
@@ -208,6 +228,42 @@ class Reports:
             return {}
         async with self._database.connect() as connection:
             return {row.request_id: row.cost for row in await connection.execute(query)}
+
+    async def belongings(self, project: str) -> Belongings:
+        """Give what would go with a project."""
+        keys, variants, documents = schema.project_keys, schema.recipe_versions, schema.documents
+        counts = {
+            "keys": (keys, keys.c.revoked_at.is_(None)),
+            "variants": (variants, variants.c.live.is_(True)),
+            "conversations": (schema.conversations, true()),
+            "documents": (documents, documents.c.version.is_not(None)),
+            "batches": (schema.batches, true()),
+            "open_batches": (schema.batches, schema.batches.c.settled_at.is_(None)),
+        }
+        found = {}
+        async with self._database.snapshot() as connection:
+            for name, (table, condition) in counts.items():
+                query = select(func.count()).select_from(table).where(table.c.project == project, condition)
+                found[name] = await connection.scalar(query) or 0
+        return Belongings(**found)
+
+    async def shelves(self) -> Sequence[ShelfLine]:
+        """Give the projects that have documents, by name."""
+        table = schema.documents
+        query = (
+            select(
+                table.c.project,
+                func.count(),
+                func.sum(table.c.passages),
+                func.max(table.c.uploaded_at, type_=table.c.uploaded_at.type),
+            )
+            .where(table.c.version.is_not(None))
+            .group_by(table.c.project)
+            .order_by(table.c.project)
+        )
+        async with self._database.connect() as connection:
+            rows = await connection.execute(query)
+            return tuple(ShelfLine(row[0], int(row[1]), int(row[2]), row[3]) for row in rows)
 
     def _hour(self, column: ColumnElement[Any]) -> ColumnElement[str]:
         if self._database.dialect == "sqlite":

@@ -9,11 +9,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from gateway.domain.batches import Batch, BatchState, ItemAnswer, ItemOutcome, ItemTrouble
-from gateway.domain.errors import INVALID_REQUEST, Failure
 from gateway.domain.events import Stop
 from gateway.wire.glossary import Wire, words
 from gateway.wire.replies import PageReply, WebReply, citation_reply
-from gateway.wire.requests import Envelope
+from gateway.wire.requests import Envelope, ProjectBody, read_fields
 
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 TROUBLES: dict[ItemTrouble, str] = {
@@ -33,6 +32,12 @@ _batch_words = words(
     deferred="differito",
     created="creato_il",
 )
+
+
+class NumberBody(ProjectBody, frozen=True, kw_only=True, rename=_batch_words):
+    """The fields of `/pratica.php`."""
+
+    batch: str
 
 
 class ReceiptMeta(Wire, frozen=True, kw_only=True, rename=_batch_words):
@@ -98,12 +103,7 @@ def decode_number(envelope: Envelope) -> str:
         Failure: 400, missing or no string.
 
     """
-    number = envelope.fields.get("pratica")
-    if number is None:
-        raise Failure(INVALID_REQUEST, "Manca il campo obbligatorio 'pratica'.")
-    if not isinstance(number, str):
-        raise Failure(INVALID_REQUEST, "Il campo 'pratica' deve essere una stringa.")
-    return number
+    return read_fields(envelope.fields, NumberBody).batch
 
 
 def encode_receipt(batch: Batch) -> bytes:

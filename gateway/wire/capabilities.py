@@ -11,7 +11,7 @@ from gateway.domain.capabilities import Capabilities
 from gateway.domain.catalog import Reasoning
 from gateway.domain.money import dollars
 from gateway.wire.glossary import Wire, words
-from gateway.wire.knowledge import StateReply, state_reply
+from gateway.wire.knowledge import KnowledgeReply, state_reply
 
 
 class PepperReply(Wire, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class CapabilitiesReply(Wire, frozen=True, kw_only=True, rename=words(powers="pu
     pepper: PepperReply
     recipes: tuple[RecipeReply, ...]
     powers: PowersReply
-    knowledge: StateReply | None
+    knowledge: KnowledgeReply | None
     limits: LimitsReply
     spending: SpendingReply
     models: ModelsReply

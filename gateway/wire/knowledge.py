@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -16,10 +16,9 @@ from gateway.domain.knowledge import (
     Uploaded,
 )
 from gateway.wire.batches import local_time
-from gateway.wire.glossary import Wire
-from gateway.wire.requests import Envelope
+from gateway.wire.glossary import Wire, words
+from gateway.wire.requests import Envelope, ProjectBody, read_fields
 
-ACTIONS = ("carica", "elenco", "togli")
 READERS = {
     "openai": "Gli indici li fa OpenAI: i testi caricati e le domande passano anche da OpenAI.",
     "locale": "Gli indici si fanno su questo server: i testi caricati non passano da OpenAI.",
@@ -32,24 +31,34 @@ WITHOUT_READER = (
 )
 
 
-class Upload(msgspec.Struct, frozen=True):
+_words = words(action="azione", text="testo")
+
+
+class ActionBody(ProjectBody, frozen=True, kw_only=True, rename=_words):
+    """What every body of `/conoscenza.php` says."""
+
+    action: str
+
+
+class Upload(ProjectBody, frozen=True, kw_only=True, tag_field="azione", tag="carica", rename=_words):
     """Take a document in, or put it in the place of the one of the same name."""
 
     name: str
     text: str
 
 
-class Listing(msgspec.Struct, frozen=True):
+class Listing(ProjectBody, frozen=True, kw_only=True, tag_field="azione", tag="elenco", rename=_words):
     """Tell what there is."""
 
 
-class Removal(msgspec.Struct, frozen=True):
+class Removal(ProjectBody, frozen=True, kw_only=True, tag_field="azione", tag="togli", rename=_words):
     """Take a document out."""
 
     document: int
 
 
 Action: TypeAlias = Upload | Listing | Removal
+ACTIONS: dict[str, type[Action]] = {"carica": Upload, "elenco": Listing, "togli": Removal}
 
 
 class UploadedReply(Wire, frozen=True, kw_only=True):
@@ -86,7 +95,7 @@ class RemovedReply(Wire, frozen=True, kw_only=True):
     ok: Literal[True] = True
 
 
-class StateReply(Wire, frozen=True, kw_only=True):
+class KnowledgeReply(Wire, frozen=True, kw_only=True):
     """`conoscenza` of `/capacita.php`."""
 
     documents: int
@@ -101,17 +110,12 @@ def decode_action(envelope: Envelope) -> Action:
         Failure: 400 with the field's name, or 413 when the text is too long.
 
     """
-    fields = envelope.fields
-    match _string(fields, "azione"):
-        case "carica":
-            return _upload(fields)
-        case "elenco":
-            return Listing()
-        case "togli":
-            return Removal(_number(fields, "documento"))
-        case _:
-            told = ", ".join(f'"{name}"' for name in ACTIONS)
-            raise _invalid(f"Il campo 'azione' vale uno di questi: {told}.")
+    kind = ACTIONS.get(read_fields(envelope.fields, ActionBody).action)
+    if kind is None:
+        told = ", ".join(f'"{name}"' for name in ACTIONS)
+        raise _invalid(f"Il campo 'azione' vale uno di questi: {told}.")
+    action: Action = read_fields(envelope.fields, kind)
+    return _checked(action) if isinstance(action, Upload) else action
 
 
 def encode_uploaded(uploaded: Uploaded) -> bytes:
@@ -144,11 +148,11 @@ def encode_removed() -> bytes:
     return msgspec.json.encode(RemovedReply())
 
 
-def state_reply(state: KnowledgeState | None) -> StateReply | None:
+def state_reply(state: KnowledgeState | None) -> KnowledgeReply | None:
     """Give the wire form of what a project's knowledge is."""
     if state is None:
         return None
-    return StateReply(documents=state.documents, passages=state.passages, note=knowledge_note(state))
+    return KnowledgeReply(documents=state.documents, passages=state.passages, note=knowledge_note(state))
 
 
 def knowledge_note(state: KnowledgeState) -> str:
@@ -167,11 +171,10 @@ def knowledge_note(state: KnowledgeState) -> str:
     return " ".join(sentences)
 
 
-def _upload(fields: dict[str, Any]) -> Upload:
-    name = _string(fields, "nome").strip()
+def _checked(upload: Upload) -> Upload:
+    name, text = upload.name.strip(), upload.text
     if not 1 <= len(name) <= MAX_DOCUMENT_NAME:
         raise _invalid(f"Il campo 'nome' vuole da 1 a {MAX_DOCUMENT_NAME} caratteri, non solo spazi.")
-    text = _string(fields, "testo")
     if len(text) > MAX_DOCUMENT_CHARACTERS:
         raise Failure(
             CONTENT_TOO_LARGE,
@@ -179,25 +182,7 @@ def _upload(fields: dict[str, Any]) -> Upload:
         )
     if not text or text.isspace():
         raise _invalid("Il campo 'testo' è vuoto.")
-    return Upload(name, text)
-
-
-def _string(fields: dict[str, Any], field: str) -> str:
-    value = fields.get(field)
-    if value is None:
-        raise _invalid(f"Manca il campo obbligatorio '{field}'.")
-    if not isinstance(value, str):
-        raise _invalid(f"Il campo '{field}' deve essere una stringa.")
-    return value
-
-
-def _number(fields: dict[str, Any], field: str) -> int:
-    value = fields.get(field)
-    if value is None:
-        raise _invalid(f"Manca il campo obbligatorio '{field}'.")
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _invalid(f"Il campo '{field}' deve essere un numero intero.")
-    return value
+    return msgspec.structs.replace(upload, name=name)
 
 
 def _invalid(note: str) -> Failure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +21,10 @@ from gateway.domain.limits import (
 )
 from gateway.wire.glossary import Wire
 from gateway.wire.mistakes import what_it_is
+
+MODES = ("subito", "differito")
+
+Body = TypeVar("Body", bound=Wire)
 
 _PRINTABLE_ASCII = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _AT_PATH = re.compile(r"at `\$\.?([^`]*)`")
@@ -41,6 +45,12 @@ class Envelope(msgspec.Struct, frozen=True):
     fields: dict[str, Any]
 
 
+class ProjectBody(Wire, frozen=True, kw_only=True):
+    """What every body says, and all that `/capacita.php` wants."""
+
+    project: str
+
+
 class AttachmentBody(Wire, frozen=True, kw_only=True):
     """One entry of `documenti`."""
 
@@ -50,7 +60,7 @@ class AttachmentBody(Wire, frozen=True, kw_only=True):
     url: str | None = None
 
 
-class CompletionBody(Wire, frozen=True, kw_only=True):
+class CompletionBody(ProjectBody, frozen=True, kw_only=True):
     """The fields of `/api.php`."""
 
     recipe: str
@@ -83,12 +93,7 @@ def open_envelope(body: bytes) -> Envelope:
         )
     if not isinstance(fields, dict):
         raise _invalid("Il corpo della richiesta deve essere un oggetto JSON.")
-    project = fields.get("progetto")
-    if project is None:
-        raise _invalid("Manca il campo obbligatorio 'progetto'.")
-    if not isinstance(project, str):
-        raise _invalid("Il campo 'progetto' deve essere una stringa.")
-    return Envelope(project, fields)
+    return Envelope(read_fields(fields, ProjectBody).project, fields)
 
 
 def decode_completion(envelope: Envelope, idempotency_keys: list[str]) -> CompletionRequest:
@@ -98,9 +103,9 @@ def decode_completion(envelope: Envelope, idempotency_keys: list[str]) -> Comple
         Failure: 400 with the field's name, or 413 when a content is too long.
 
     """
-    body = _convert(envelope.fields, CompletionBody)
+    body = read_fields(envelope.fields, CompletionBody)
     mode = body.mode or "subito"
-    if mode not in {"subito", "differito"}:
+    if mode not in MODES:
         raise _invalid('Il campo \'modo\' vale "subito" oppure "differito".')
     deferred = mode == "differito"
     stream = bool(body.stream)
@@ -125,8 +130,21 @@ def decode_completion(envelope: Envelope, idempotency_keys: list[str]) -> Comple
         stream=stream,
         idempotency_key=key,
         # Of large attachments it takes a tenth of a second, in which nobody else is served.
-        fingerprint="" if key is None else _fingerprint(envelope.project, body),
+        fingerprint="" if key is None else _fingerprint(body),
     )
+
+
+def read_fields(fields: dict[str, Any], kind: type[Body]) -> Body:
+    """Read the fields that a body of this kind has, and pass over the others.
+
+    Raises:
+        Failure: 400 with the field's name.
+
+    """
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(_field_message(str(error))) from None
 
 
 def _contents(body: CompletionBody, *, deferred: bool) -> tuple[str, ...]:
@@ -177,23 +195,13 @@ def _idempotency_key(values: list[str]) -> str | None:
     return values[0]
 
 
-def _fingerprint(project: str, body: CompletionBody) -> str:
+def _fingerprint(body: CompletionBody) -> str:
     known = {
-        "progetto": project,
-        **{
-            name: value
-            for name, value in msgspec.to_builtins(body).items()
-            if value not in (None, {}, []) and name != "stream"
-        },
+        name: value
+        for name, value in msgspec.to_builtins(body).items()
+        if value not in (None, {}, []) and name != "stream"
     }
     return hashlib.sha256(msgspec.json.encode(known, order="sorted")).hexdigest()
-
-
-def _convert(fields: dict[str, Any], kind: type[CompletionBody]) -> CompletionBody:
-    try:
-        return msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
-        raise _invalid(_field_message(str(error))) from None
 
 
 def _field_message(error: str) -> str:
@@ -201,6 +209,8 @@ def _field_message(error: str) -> str:
     missing = re.search(r"missing required field `([^`]+)`", error)
     place = _AT_PATH.search(error)
     path = place.group(1) if place else ""
+    if "got `null`" in error and not path.endswith("]"):  # as good as left out, but it must be there
+        return f"Manca il campo obbligatorio '{path}'."
     if missing:
         return f"Manca il campo obbligatorio '{f'{path}.' if path else ''}{missing.group(1)}'."
     expected = re.search(r"Expected `([^`]+)`", error)

@@ -8,12 +8,18 @@ from gateway.domain.completion import Answer
 from gateway.domain.errors import CONTRACT_FAULTS, PROVIDER_UNAVAILABLE, Failure
 from gateway.domain.events import Event, Piece, Searched, Searching, Told
 from gateway.wire.glossary import Wire, words
-from gateway.wire.replies import encode_answer, error_body
+from gateway.wire.replies import AnswerReply, ErrorBody, encode_answer, error_body
 
 PING = b": ping\n\n"
 SEARCH_TOOL = "ricerca_internet"
 
 _encoder = msgspec.json.Encoder()
+
+
+class PieceBody(Wire, frozen=True, kw_only=True, rename=words(text="text")):
+    """Data of `delta`, the one word of the contract that is English. `delta_frame` writes it by hand, for speed."""
+
+    text: str
 
 
 class SearchArguments(Wire, frozen=True, kw_only=True):
@@ -22,12 +28,29 @@ class SearchArguments(Wire, frozen=True, kw_only=True):
     query: str
 
 
-class SearchBody(Wire, frozen=True, kw_only=True, rename=words(arguments="argomenti"), omit_defaults=True):
-    """Data of `tool_call` (with arguments) and `tool_done` (without)."""
+class SearchingBody(Wire, frozen=True, kw_only=True, rename=words(arguments="argomenti")):
+    """Data of `tool_call`."""
 
     id: str
     name: str
-    arguments: SearchArguments | None = None
+    arguments: SearchArguments
+
+
+class SearchedBody(Wire, frozen=True, kw_only=True):
+    """Data of `tool_done`."""
+
+    id: str
+    name: str
+
+
+EVENTS: dict[str, type[Wire]] = {
+    "delta": PieceBody,
+    "done": AnswerReply,
+    "error": ErrorBody,
+    "tool_call": SearchingBody,
+    "tool_done": SearchedBody,
+}
+"""What the data of each event is."""
 
 
 def frame_of(event: Event) -> bytes:
@@ -47,9 +70,10 @@ def delta_frame(text: str) -> bytes:
 def search_frame(search: Searching | Searched) -> bytes:
     """The web search's lamp: on with the query, off when the search has ended."""
     if isinstance(search, Searching):
-        told = SearchBody(id=search.id, name=SEARCH_TOOL, arguments=SearchArguments(query=search.query))
+        told = SearchingBody(id=search.id, name=SEARCH_TOOL, arguments=SearchArguments(query=search.query))
         return b"event: tool_call\ndata: " + _encoder.encode(told) + b"\n\n"
-    return b"event: tool_done\ndata: " + _encoder.encode(SearchBody(id=search.id, name=SEARCH_TOOL)) + b"\n\n"
+    ended = SearchedBody(id=search.id, name=SEARCH_TOOL)
+    return b"event: tool_done\ndata: " + _encoder.encode(ended) + b"\n\n"
 
 
 def done_frame(answer: Answer) -> bytes:

@@ -21,6 +21,8 @@ document.addEventListener("htmx:config:request", (event) => {
   if (token && event.detail.ctx) event.detail.ctx.request.headers["X-CSRF-Token"] = token.content;
 });
 
+for (const link of document.querySelectorAll("[data-whole]")) link.textContent = link.href;
+
 for (const button of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) continue;
   button.hidden = false;

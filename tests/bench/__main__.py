@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
-from tests.bench import report, vectors
+from tests.bench import panel, report, vectors
 from tests.bench.cases import CASES, Case
 from tests.bench.knowledge.quality import measure_quality
 from tests.bench.machine import description, load_average
@@ -34,7 +34,8 @@ QUICK_ROUNDS, QUICK_SECONDS = 1, 0.6
     "--only",
     default="",
     metavar="WORDS",
-    help="Only the cases whose names contain this; vectors: searches in the knowledge's indexes.",
+    help="Only the cases whose names contain this; vectors: searches in the knowledge's indexes; "
+    "panel: its pages over ten million calls.",
 )
 def bench(*, quick: bool, memory: bool, knowledge: bool, curve: bool, write: bool, only: str) -> None:
     """Measure what a call costs: one worker on one core, mock provider and callers on the others."""
@@ -47,6 +48,9 @@ def bench(*, quick: bool, memory: bool, knowledge: bool, curve: bool, write: boo
             return
         if only == vectors.NAME:
             vectors.measure_vectors(quick=quick)
+            return
+        if only == panel.NAME:
+            panel.measure_panel(quick=quick)
             return
         _bench(quick=quick, write=write, only=only)
     except BenchError as error:

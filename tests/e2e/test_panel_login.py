@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx
 import pyotp
@@ -212,6 +213,6 @@ async def test_after_login_nobody_is_sent_elsewhere(gateway: Gateway, wanted: st
         assert answer.headers["location"] == "/panel"
 
 
-async def _column(gateway: Gateway, name: str) -> list[object]:
+async def _column(gateway: Gateway, name: str) -> list[Any]:
     async with gateway.desk.database.connect() as connection:
         return list(await connection.scalars(select(schema.operators.c[name])))

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.bootstrap.provider_keys import keys_in_force
 from gateway.chain.pricing import models_of
 from gateway.chain.snapshot import Snapshot
 from gateway.cli.doctor.problem import Problem
 from gateway.domain.catalog import BrainFallback, Level
+from gateway.domain.operator_settings import ALERT_SECRET, MAIL_PASSWORD
 from gateway.recipe_files import RecipeFileError, parse_variant
+from gateway.storage.operator_settings import opened_keys
+from gateway.storage.sealing import SealBrokenError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gateway.domain.catalog import Recipe
+    from gateway.domain.operator_settings import PanelSettings
     from gateway.settings import Settings
     from gateway.storage.configuration import ConfigurationRows
+    from gateway.storage.sealing import Seal
 
 KEY_VARIABLES = {"claude": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
 
 
 def configuration_problems(
-    settings: Settings, rows: ConfigurationRows, files: Mapping[str, Recipe] | None
+    settings: Settings, rows: ConfigurationRows, files: Mapping[str, Recipe] | None, seal: Seal
 ) -> Iterator[Problem]:
     """Find what doesn't fit together.
 
     Args:
-        settings: The environment, for the providers' keys.
+        settings: The environment, for the providers' keys; those that owners set in the panel count too.
         rows: What the database holds.
         files: The recipe files; None when they can't be read, which is told elsewhere.
+        seal: Opens what is kept sealed.
 
     """
     if sum(brain.default for brain in rows.brains) != 1:
@@ -39,7 +46,8 @@ def configuration_problems(
         yield from _recipe_problems(rows, files)
     snapshot = Snapshot(rows, files or {})
     yield from _price_problems(rows, snapshot)
-    yield from _provider_problems(settings, snapshot)
+    yield from _sealed_problems(rows.settings, seal)
+    yield from _provider_problems(keys_in_force(settings, rows.settings, seal), snapshot)
 
 
 def _brain_problems(rows: ConfigurationRows) -> Iterator[Problem]:
@@ -97,9 +105,30 @@ def _price_problems(rows: ConfigurationRows, snapshot: Snapshot) -> Iterator[Pro
             )
 
 
-def _provider_problems(settings: Settings, snapshot: Snapshot) -> Iterator[Problem]:
+def _sealed_problems(settings: PanelSettings, seal: Seal) -> Iterator[Problem]:
+    """Find secrets of the panel that don't open: sealed under another `PEPPER_SECRET`, or damaged."""
+    for provider, key in opened_keys(settings, seal).items():
+        if key is None:
+            yield Problem(
+                f"la chiave di {provider} impostata nel pannello non si apre con questo segreto",
+                "impostarla di nuovo nel pannello, in Impostazioni",
+            )
+    for what, purpose, sealed in (
+        ("la password del server di posta impostata", MAIL_PASSWORD, settings.mail_password),
+        ("il segreto che firma gli allarmi, creato", ALERT_SECRET, settings.alert_secret),
+    ):
+        try:
+            if sealed is not None:
+                seal.open(purpose, sealed)
+        except SealBrokenError:
+            yield Problem(
+                f"{what} nel pannello non si apre con questo segreto",
+                "impostare di nuovo il server, o l'indirizzo, nel pannello, in Impostazioni",
+            )
+
+
+def _provider_problems(keys: Mapping[str, str | None], snapshot: Snapshot) -> Iterator[Problem]:
     """Find providers without a key among those that projects would really reach."""
-    keys = {"claude": settings.anthropic_key, "openai": settings.openai_key}
     missing: dict[str, dict[str, None]] = {}
     for project in snapshot.projects.values():
         if not project.active or project.sandbox or project.internal:
@@ -112,5 +141,5 @@ def _provider_problems(settings: Settings, snapshot: Snapshot) -> Iterator[Probl
     for provider, projects in sorted(missing.items()):
         yield Problem(
             f"manca la chiave del fornitore {provider}, che serve ai progetti {', '.join(projects)}",
-            f"impostare {KEY_VARIABLES[provider]}, oppure pepper project set PROGETTO --sandbox",
+            f"impostare {KEY_VARIABLES[provider]}, o la chiave nel pannello, oppure pepper project set PROGETTO --sandbox",
         )

@@ -23,6 +23,7 @@ from gateway.domain.errors import StoreAwayError
 from gateway.storage.configuration import read_configuration
 from gateway.storage.migrate import NewerSchemaError, SchemaState, schema_state
 from gateway.storage.outages import MissingSchemaError
+from gateway.storage.sealing import Seal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,9 @@ async def _store_problems(settings: Settings, *, recipes_read: bool) -> Sequence
                 return (Problem("le tabelle del database sono di un'altra versione", "pepper migrate"),)
             rows = await read_configuration(stores.database)
             return (
-                *configuration_problems(settings, rows, stores.recipes if recipes_read else None),
+                *configuration_problems(
+                    settings, rows, stores.recipes if recipes_read else None, Seal(stores.secret)
+                ),
                 *await knowledge_problems(stores, rows),
             )
     except StartError as error:

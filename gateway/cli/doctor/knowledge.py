@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.bootstrap.knowledge import make_knowledge
+from gateway.bootstrap.provider_keys import keys_in_force
 from gateway.chain.embedders import PAID_PROVIDERS, state_of
 from gateway.chain.snapshot import Snapshot
 from gateway.cli.doctor.problem import Problem
@@ -12,6 +13,7 @@ from gateway.domain.tenants import Permission
 from gateway.knowledge.local import REMEDY
 from gateway.providers.openai import OpenAI
 from gateway.providers.transport import Transport
+from gateway.storage.sealing import Seal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -28,7 +30,8 @@ async def knowledge_problems(stores: Stores, rows: ConfigurationRows) -> Sequenc
     projects = [one for one in rows.projects.values() if one.active and one.may(Permission.KNOWLEDGE)]
     if not projects:
         return ()
-    parts = make_knowledge(stores, OpenAI(Transport(), stores.settings.openai_key))
+    keys = keys_in_force(stores.settings, rows.settings, Seal(stores.secret))
+    parts = make_knowledge(stores, OpenAI(Transport(), keys["openai"]))
     try:
         return [problem async for problem in _problems(stores, rows, projects, parts)]
     finally:
@@ -62,7 +65,9 @@ def _reader_problems(embedder: Embedder, snapshot: Snapshot) -> Iterator[Problem
                 if paid
                 else "il pacchetto per PEPPER_EMBEDDINGS=local non è installato"
             ),
-            "impostare OPENAI_API_KEY, oppure PEPPER_EMBEDDINGS=local" if paid else REMEDY,
+            "impostare OPENAI_API_KEY, o la chiave nel pannello, oppure PEPPER_EMBEDDINGS=local"
+            if paid
+            else REMEDY,
         )
     if paid and snapshot.price(embedder.provider, embedder.model) is None:
         yield Problem(

@@ -142,9 +142,7 @@ class Section(Struct, frozen=True, kw_only=True):
     blocks: tuple[Block, ...] = ()
 
 
-Block: TypeAlias = (
-    Prose | Code | Steps | Rows | Table | Cards | Links | Endpoint | Tag | Choices | Section
-)
+Block: TypeAlias = Prose | Code | Steps | Rows | Table | Cards | Links | Endpoint | Tag | Choices | Section
 
 
 class Page(Struct, frozen=True, kw_only=True):

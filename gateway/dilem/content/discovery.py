@@ -92,9 +92,7 @@ def api_catalog(site: Site) -> dict[str, Any]:
                 "anchor": site.url(API),
                 "service-desc": [{"href": site.url(OPENAPI), "type": OPENAPI_TYPE}],
                 "service-doc": docs,
-                "privacy-policy": [
-                    {"href": site.url(privacy_path(DEFAULT_LANGUAGE)), "type": "text/html"}
-                ],
+                "privacy-policy": [{"href": site.url(privacy_path(DEFAULT_LANGUAGE)), "type": "text/html"}],
             },
             {
                 "anchor": site.url(MCP),

@@ -17,11 +17,19 @@ from gateway.dilem.content.blocks import (
     Section,
     Steps,
     Table,
-    Tag,
 )
 from gateway.dilem.content.fields import fields_of
 from gateway.dilem.content.reference import ALTERNATIVES, Reference
-from gateway.dilem.content.site import AGENTS, AI_CATALOG, LLMS, OPENAPI, SERVER_CARD, Site, docs_path, privacy_path
+from gateway.dilem.content.site import (
+    AGENTS,
+    AI_CATALOG,
+    LLMS,
+    OPENAPI,
+    SERVER_CARD,
+    Site,
+    docs_path,
+    privacy_path,
+)
 from gateway.dilem.content.words import words_in
 from gateway.dilem.contract import VERSION, Language
 from gateway.dilem.errors import CODES
@@ -29,13 +37,13 @@ from gateway.dilem.operations import (
     API,
     COMMON_STATUSES,
     DECIDE,
+    EXPORT_RESULT_CARD,
     GET_RESULT_FEEDBACK,
     GET_USAGE,
     MCP,
     SEND_USER_FEEDBACK,
     SET_RESULT_FEEDBACK,
     START_SESSION,
-    EXPORT_RESULT_CARD,
     Operation,
 )
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from gateway.dilem.content.words import CLIENT_SECONDS
 from gateway.dilem.contract import SESSION_SECONDS
 from gateway.dilem.operations import API, MCP
-from gateway.dilem.content.words import CLIENT_SECONDS
 
-Json = dict[str, Any]
+Json: TypeAlias = dict[str, Any]
 
 SHORT_SECONDS: Final = 15
 """How long a client should wait for anything but a decision."""
@@ -124,7 +124,7 @@ def pretty(value: object) -> str:
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
-_TOKEN = '-H "Authorization: Bearer ${DILEM_SESSION:?}"'
+_AUTHORIZATION = '-H "Authorization: Bearer ${DILEM_SESSION:?}"'
 _CASE_HEADER = f"-H 'X-Dilem-Case-ID: {_CASE}'"
 
 
@@ -141,7 +141,7 @@ def get_usage(base: str) -> str:
     """Ask for credits and a case."""
     return f"""\
 curl --fail-with-body --max-time {SHORT_SECONDS} {base}{API}/usage \\
-  {_TOKEN} \\
+  {_AUTHORIZATION} \\
   {_CASE_HEADER}"""
 
 
@@ -153,7 +153,7 @@ def decide(base: str) -> str:
     )
     return f"""\
 curl --fail-with-body --max-time {CLIENT_SECONDS} --output result.json {base}{API}/decide \\
-  {_TOKEN} \\
+  {_AUTHORIZATION} \\
   {_CASE_HEADER} \\
   -H 'Content-Type: application/json' \\
   -d '{body}'"""
@@ -183,7 +183,7 @@ def report(base: str) -> str:
 def _posted(base: str, path: str, file: str) -> str:
     return f"""\
 curl --fail-with-body --max-time {SHORT_SECONDS} {base}{API}/{path} \\
-  {_TOKEN} \\
+  {_AUTHORIZATION} \\
   -H "Content-Type: application/json" \\
   --data-binary @{file}"""
 
@@ -235,9 +235,7 @@ def clients(base: str) -> tuple[Client, ...]:
             name="OpenCode",
             file="opencode.json",
             syntax="json",
-            text=pretty(
-                {"mcp": {"dilem": {"type": "remote", "url": url, "enabled": True, "oauth": False}}}
-            ),
+            text=pretty({"mcp": {"dilem": {"type": "remote", "url": url, "enabled": True, "oauth": False}}}),
             manual="https://opencode.ai/docs/mcp-servers/",
         ),
         Client(

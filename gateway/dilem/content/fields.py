@@ -38,7 +38,7 @@ class Field(Struct, frozen=True, kw_only=True):
     @property
     def type(self) -> str:
         """The type in a word: `string`, `Option[]`, `integer | null`."""
-        return _type(self.schema, self.nullable)
+        return _type(self.schema, nullable=self.nullable)
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class Field(Struct, frozen=True, kw_only=True):
         return " | ".join(self.values) or self.type
 
 
-def fields_of(kind: type[Struct]) -> tuple[Field, ...]:
+def fields_of(kind: Any) -> tuple[Field, ...]:
     """Give a struct's members, its tag first, as it is told."""
     _, components = schemas_of([kind], _REF)
     return tuple(_members(kind.__name__, components))
@@ -91,7 +91,7 @@ def _without_null(schema: Schema) -> tuple[Schema, bool]:
     return bare, True
 
 
-def _type(schema: Schema, nullable: bool) -> str:
+def _type(schema: Schema, *, nullable: bool) -> str:
     if "$ref" in schema:
         name: str = schema["$ref"]
     elif schema.get("type") == "array":

@@ -22,6 +22,11 @@ from gateway.dilem.content.words import CLIENT_SECONDS, words_in
 from gateway.dilem.contract import LANGUAGES, VERSION
 from gateway.dilem.operations import API, MCP, OPERATIONS
 
+_BOTH = (
+    "Both take the same session token, which `start_session` gives. Ask the person the questions that come back, and "
+    "never answer in their place."
+)
+
 
 def agents(site: Site) -> str:
     """Give the guide for agents, in Markdown."""
@@ -34,7 +39,7 @@ def agents(site: Site) -> str:
     page = Page(
         title=f"{NAME} for agents",
         description="",
-        kicker="How an agent uses this service in a person’s name.",
+        kicker="How an agent uses this service in a person's name.",
         lead=words.page.lead,
         badges=(f"REST v{VERSION}", "MCP · Streamable HTTP"),
         blocks=(
@@ -69,9 +74,7 @@ def llms(site: Site) -> str:
     parts = (
         f"# {NAME}",
         f"> {words.page.lead}",
-        f"The MCP server is at {site.url(MCP)}, the REST API v{VERSION} under {site.url(API)}. Both take the same session "
-        "token, which `start_session` gives. Ask the person the questions that come back, and never answer in their "
-        "place.",
+        f"The MCP server is at {site.url(MCP)}, the REST API v{VERSION} under {site.url(API)}. {_BOTH}",
         "## Guides",
         "\n".join(
             (

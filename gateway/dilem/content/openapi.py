@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from http import HTTPStatus
 from typing import Any
 
 from gateway.dilem.content import examples
@@ -20,7 +19,18 @@ from gateway.dilem.schemas import Schema, schema_of, schemas_of
 SECURITY = "session"
 _WAITING = frozenset({408, 429, 503})
 """The statuses whose replies say when to come back, if it is known."""
-_STATUSES = (403, 404, 408, 409, 413, 415, 422, 429, 503)
+_REFUSALS = {
+    403: "Forbidden",
+    404: "NotFound",
+    408: "Timeout",
+    409: "Conflict",
+    413: "TooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooMany",
+    503: "Unavailable",
+}
+"""The shared replies, by their status."""
 
 
 def openapi(site: Site) -> dict[str, Any]:
@@ -40,7 +50,7 @@ def openapi(site: Site) -> dict[str, Any]:
         "paths": _paths(words),
         "components": {
             "schemas": _components(words),
-            "responses": {_refusal_name(status): _refusal(status) for status in _STATUSES},
+            "responses": {name: _refusal(status) for status, name in _REFUSALS.items()},
             "headers": {
                 "RequestId": {
                     "description": "Names this exchange; tell it when asking about one.",
@@ -89,7 +99,7 @@ def _operation(operation: Operation, words: Words) -> dict[str, Any]:
                 }
             },
         }
-    refusals = {str(status): _ref("responses", _refusal_name(status)) for status in operation.statuses}
+    refusals = {str(status): _ref("responses", _REFUSALS[status]) for status in operation.statuses}
     told["responses"] = {"200": _success(operation, words), **refusals}
     return told
 
@@ -138,17 +148,13 @@ def _success(operation: Operation, words: Words) -> dict[str, Any]:
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 
-def _refusal_name(status: int) -> str:
-    return HTTPStatus(status).phrase.replace(" ", "")
-
-
 def _refusal(status: int) -> dict[str, Any]:
     codes = ", ".join(f"`{code.code}`" for code in CODES if code.status == status)
     headers = {"X-Request-ID": _ref("headers", "RequestId")}
     if status in _WAITING:
         headers["Retry-After"] = _ref("headers", "RetryAfter")
     return {
-        "description": f"{HTTPStatus(status).phrase}: {codes}.",
+        "description": f"One of {codes}.",
         "headers": headers,
         "content": {JSON: {"schema": _ref("schemas", Error.__name__)}},
     }

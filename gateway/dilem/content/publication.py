@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from gateway.dilem.content.blocks import Link
 from gateway.dilem.content.discovery import (
     AI_CATALOG_TYPE,
     CARD_TYPE,
@@ -17,7 +18,6 @@ from gateway.dilem.content.discovery import (
     api_catalog,
     server_card,
 )
-from gateway.dilem.content.blocks import Link
 from gateway.dilem.content.docs import Docs
 from gateway.dilem.content.guides import agents, llms
 from gateway.dilem.content.html import html_page, icon, style

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec import UNSET
 
@@ -34,7 +35,7 @@ class Reference:
 
     def parameters(self) -> Rows:
         """Give the members of a decision's request."""
-        return Rows(self._words.parameters.title, self._rows(fields_of(DECIDE.body or Error)))
+        return Rows(self._words.parameters.title, self._rows(fields_of(DECIDE.body)))
 
     # --- a tool -----------------------------------------------------------------------------------------------------
 
@@ -47,8 +48,11 @@ class Reference:
             blocks=(
                 Tag(self._said.kinds[operation.kind]),
                 Prose(self._words.tools[operation.name]),
-                self._arguments(operation),
-                Tag(self._said.answer, operation.response_name),
+                Section(
+                    title=f"MCP · {self._said.arguments}",
+                    level=4,
+                    blocks=(self._arguments(operation), Tag(self._said.answer, operation.response_name)),
+                ),
                 Endpoint(operation.method, API + operation.path),
                 Section(title=self._said.input, level=4, blocks=tuple(self._input(operation))),
                 Section(title=self._said.response, level=4, blocks=tuple(self._response(operation))),
@@ -63,7 +67,9 @@ class Reference:
                 name=field.name,
                 type=field.literal_type,
                 need=self._need(field),
-                note="" if field.default is UNSET else said.default.format(value=f"`{as_json(field.default)}`"),
+                note=""
+                if field.default is UNSET
+                else said.default.format(value=f"`{as_json(field.default)}`"),
             )
             for field in fields_of(operation.arguments)
         )
@@ -122,9 +128,8 @@ class Reference:
                 for kind, (title, text, example) in zip(ALTERNATIVES, texts, strict=True)
             )
         else:
-            response = operation.response
-            assert isinstance(response, type), "one struct, as all but a decision's"
-            blocks = (self._code("", examples.RESPONSES[operation.name]), self.members(response))
+            example = self._code("", examples.RESPONSES[operation.name])
+            blocks = (example, self.members(operation.response))
         yield Section(
             title="200", level=5, code=PNG if operation.response_name == PNG else JSON, blocks=blocks
         )
@@ -142,7 +147,7 @@ class Reference:
 
     # --- members ----------------------------------------------------------------------------------------------------
 
-    def members(self, kind: type) -> Rows:
+    def members(self, kind: Any) -> Rows:
         """Give the members of an answer."""
         return Rows(kind.__name__, self._rows(fields_of(kind)))
 
@@ -176,4 +181,3 @@ class Reference:
     def _code(self, label: str, value: object) -> Code:
         parts = (label, self._words.page.example, "JSON")
         return Code(" · ".join(part for part in parts if part), "json", examples.pretty(value))
-

@@ -18,6 +18,7 @@ from redis.exceptions import NoScriptError, RedisClusterException, RedisError, R
 from redis.retry import Retry
 from typing_extensions import override
 
+from gateway.deadline import Patience
 from gateway.domain.errors import StoreAwayError
 from gateway.keyvalue.redis.wire import Wire, Words
 
@@ -40,6 +41,9 @@ _CLUSTER_SOCKET_SECONDS = 1.0
 
 class Link(ABC):
     """A way to run scripts."""
+
+    def __init__(self) -> None:
+        self._patience = Patience(ANSWER_SECONDS)
 
     async def run(self, calls: Sequence[Call]) -> list[Any]:
         """Run scripts in one round trip; their replies.
@@ -82,7 +86,7 @@ class Link(ABC):
 
     async def _bounded(self, answer: Awaitable[list[Any]]) -> list[Any]:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            with self._patience():
                 return await answer
         except TimeoutError:
             self._suspect()
@@ -103,6 +107,7 @@ class ServerLink(Link):
     """
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         options: dict[str, Any] = dict(parse_url(url))
         for name in _POOL_OPTIONS:
             options.pop(name, None)
@@ -191,6 +196,7 @@ class ClusterLink(Link):
     """
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self._cluster = RedisCluster.from_url(
             "redis://" + url.removeprefix(CLUSTER_SCHEME),
             retry=Retry(NoBackoff(), 1),

@@ -12,6 +12,7 @@ import sqlite3
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gateway.deadline import Patience
 from gateway.domain.errors import StoreAwayError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Worker:
 
     def __init__(self, open_session: Callable[[], Session]) -> None:
         self._open_session = open_session
+        self._patience = Patience(ANSWER_SECONDS)
         self._session: Session | None = None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -73,7 +75,7 @@ class Worker:
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(step, future))
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            with self._patience():
                 return await future
         except TimeoutError:
             raise StoreAwayError("the embedded gate did not answer in time") from None

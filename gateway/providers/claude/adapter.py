@@ -35,7 +35,8 @@ class Claude(ClaudeBatches):
 
     Args:
         transport: Shared by all providers; opened and closed by who made it.
-        key: `ANTHROPIC_API_KEY` or what an owner has set instead; nothing else in the environment or on the disk is used instead.
+        key: `ANTHROPIC_API_KEY`, or what an owner has set where there is none; nothing else in the environment or on
+            the disk is used instead.
         base_url: `ANTHROPIC_BASE_URL`; None is the SDK's choice.
 
     """
@@ -77,11 +78,12 @@ class Claude(ClaudeBatches):
         """Ask once; an answer that Claude pauses is continued."""
         form = form_of(call.shape)
         search = search_of(call)
+        upstream = self._upstream  # also for the turns that follow a pause
         reader = ClaudeReader(form, documents=document_names(call), searching=search is not None)
 
         def ask_once(request: MessageRequest) -> ProviderEvents:
             return ask(
-                self._transport, self._upstream, lambda: _encode(request), reader, streamed=call.watched
+                self._transport, upstream, lambda: _encode(request), reader, streamed=call.watched
             )
 
         request = message_request(call, target, form)

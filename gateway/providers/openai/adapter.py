@@ -32,7 +32,7 @@ class OpenAI(OpenAIBatches):
 
     Args:
         transport: Shared by all providers; opened and closed by who made it.
-        key: `OPENAI_API_KEY` or what an owner has set instead; nothing else is used instead.
+        key: `OPENAI_API_KEY`, or what an owner has set where there is none; nothing else is used instead.
         base_url: `OPENAI_BASE_URL`, with its `/v1`; None is the SDK's choice.
 
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from gateway.deadline import Patience
 from gateway.dilem.contract import BODY_BYTES
 from gateway.dilem.policy import BODY_SECONDS
 from gateway.routes.exchange import Exchange
@@ -18,4 +19,4 @@ async def bounded_body(exchange: Exchange) -> bytes:
 
     """
     exchange.require_declared_size(BODY_BYTES)
-    return await exchange.body(BODY_BYTES, max(0.0, exchange.arrived + BODY_SECONDS - time.monotonic()))
+    return await exchange.body(BODY_BYTES, Patience(max(0.0, exchange.arrived + BODY_SECONDS - time.monotonic())))

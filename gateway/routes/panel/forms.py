@@ -25,6 +25,11 @@ class Form:
         value = self._fields.get(name)
         return value[:LONGEST] if isinstance(value, str) else ""
 
+    def whole(self, name: str) -> str:
+        """A field's text however long it is, its lines ended as everywhere but in forms."""
+        value = self._fields.get(name)
+        return value.replace("\r\n", "\n") if isinstance(value, str) else ""
+
     def texts(self, name: str) -> tuple[str, ...]:
         """All values of a field (check boxes of one name)."""
         return tuple(value for value in self._fields.getall(name, []) if isinstance(value, str))

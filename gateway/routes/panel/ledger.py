@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from litestar import Request, Response, get
+from litestar.params import FromPath
 from litestar.response import Stream
 
 from gateway.core import Office
@@ -79,12 +80,10 @@ def ledger_routes(office: Office, pages: Pages) -> list[Any]:
     async def export_ledger(request: AnyRequest) -> Stream:
         wanted = _filter(request.query_params)
         headers = {**SECURITY_HEADERS, "content-disposition": 'attachment; filename="registro.csv"'}
-        return Stream(
-            _csv(office, wanted), status_code=200, media_type="text/csv; charset=utf-8", headers=headers
-        )
+        return Stream(_csv(office, wanted), status_code=200, media_type="text/csv", headers=headers)
 
     @get("/ledger/{request_id:str}", opt={"role": Role.VIEWER})
-    async def show_call(request: AnyRequest, request_id: str) -> Response[bytes]:
+    async def show_call(request: AnyRequest, request_id: FromPath[str]) -> Response[bytes]:
         row = await office.reports.call(request_id[:LONGEST])
         if row is None:
             raise UnknownError("no such call")

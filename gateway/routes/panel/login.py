@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
+import logging
 from typing import Any
 
 import pyotp
 from litestar import Request, Response, get, post
+from litestar.params import FromPath
 
 from gateway.core import Office
 from gateway.domain.operators import MAXIMUM_PASSWORD, MINIMUM_PASSWORD, Account, normal_email
 from gateway.domain.tenants import Operator
+from gateway.routes.panel.brakes import Brakes
 from gateway.routes.panel.forms import Form, read_form
 from gateway.routes.panel.pages import Pages, go
 from gateway.routes.panel.visitors import (
@@ -21,7 +23,6 @@ from gateway.routes.panel.visitors import (
     SESSION_COOKIE,
     THEME_COOKIE,
     THEMES,
-    Visitor,
     visitor_of,
 )
 from gateway.storage.operators import Credentials
@@ -33,20 +34,24 @@ HOME = "/panel"
 TOTP_SEAL = "operator-totp"
 TOTP_SECONDS = 30
 TOTP_WINDOW = (0, -1, 1)
-BRAKE_WINDOW = timedelta(minutes=15)
-MOST_PER_ACCOUNT_AND_ADDRESS = 5
-MOST_PER_ADDRESS = 30
-MOST_PER_ACCOUNT = 50
+MAX_BODY = 64 * 1024
+"""Bytes of a form that anybody may send."""
 PREFERENCE_SECONDS = 365 * 24 * 3600
 NOBODY_YET = "@localhost"
 """The first owner's address until the set-up page is told the real one."""
 
 AnyRequest = Request[Any, Any, Any]
 
+log = logging.getLogger(__name__)
+
 
 def login_routes(office: Office, pages: Pages) -> list[Any]:
     """The routes."""
-    desk = _LoginDesk(office)
+    return [*_in_and_out(office, pages), *_set_up(office, pages), *_preferences()]
+
+
+def _in_and_out(office: Office, pages: Pages) -> list[Any]:
+    desk, brakes = _LoginDesk(office), Brakes(office)
 
     @get("/login", opt={"role": None})
     async def show_login(request: AnyRequest) -> Response[bytes]:
@@ -56,39 +61,50 @@ def login_routes(office: Office, pages: Pages) -> list[Any]:
             request, "login.html", {"email": "", "next": _safe(request.query_params.get("next"))}
         )
 
-    @post("/login", opt={"role": None})
+    @post("/login", opt={"role": None}, request_max_body_size=MAX_BODY)
     async def log_in(request: AnyRequest) -> Response[bytes]:
         form, visitor = await read_form(request), visitor_of(request)
         wanted = _safe(form.text("next"))
         email = form.text("email")
-        if await desk.braked(email, visitor):
-            context = {"email": email, "next": wanted, "error": pages.words(request)("login.slow")}
+        shown = {"email": email, "next": wanted}
+        attempt = await brakes.begin(email, visitor.address)
+        if attempt is None:
+            log.warning("the panel's login is braked", extra={"address": visitor.address})
+            context = {**shown, "error": pages.words(request)("login.slow")}
             return pages.page(request, "login.html", context, status=429)
-        account = await desk.identified(email, form, visitor)
+        account = await desk.identified(email, form)
         if account is None:
-            context = {"email": email, "next": wanted, "error": pages.words(request)("login.wrong")}
+            log.warning("the panel's login was refused", extra={"address": visitor.address})
+            context = {**shown, "error": pages.words(request)("login.wrong")}
             return pages.page(request, "login.html", context, status=403)
+        await brakes.succeeded(attempt)
+        if visitor.session is not None:
+            await office.sessions.end(visitor.session.token)
         session = await office.sessions.begin(account, office.now())
         await office.operators.note_login(account.id, office.now())
         gone = visitor.cookie(FORM_COOKIE, "", seconds=0)
         return go(wanted, cookies=[visitor.session_cookie(session), gone])
 
-    @post("/logout", opt={"role": None})
+    @post("/logout", opt={"role": None}, request_max_body_size=MAX_BODY)
     async def log_out(request: AnyRequest) -> Response[bytes]:
         visitor = visitor_of(request)
         if visitor.session is not None:
             await office.sessions.end(visitor.session.token)
         return go("/panel/login", cookies=[visitor.cookie(SESSION_COOKIE, "", seconds=0)])
 
+    return [show_login, log_in, log_out]
+
+
+def _set_up(office: Office, pages: Pages) -> list[Any]:
     @get("/set-up/{token:str}", opt={"role": None})
-    async def show_set_up(request: AnyRequest, token: str) -> Response[bytes]:
+    async def show_set_up(request: AnyRequest, token: FromPath[str]) -> Response[bytes]:
         account = await office.operators.link_account(token, office.now())
         if account is None:
             return pages.page(request, "set-up-gone.html", status=404)
         return pages.page(request, "set-up.html", _set_up_context(account))
 
-    @post("/set-up/{token:str}", opt={"role": None})
-    async def set_up(request: AnyRequest, token: str) -> Response[bytes]:
+    @post("/set-up/{token:str}", opt={"role": None}, request_max_body_size=MAX_BODY)
+    async def set_up(request: AnyRequest, token: FromPath[str]) -> Response[bytes]:
         form, visitor, words = await read_form(request), visitor_of(request), pages.words(request)
         account = await office.operators.link_account(token, office.now())
         if account is None:
@@ -109,11 +125,17 @@ def login_routes(office: Office, pages: Pages) -> list[Any]:
             return pages.page(request, "set-up.html", context, status=400)
         if account is None:
             return pages.page(request, "set-up-gone.html", status=404)
+        if account.has_totp:  # the link stands for the password, not for the second factor
+            return go("/panel/login", done="password")
         session = await office.sessions.begin(account, office.now())
         await office.operators.note_login(account.id, office.now())
         return go(HOME, done="welcome", cookies=[visitor.session_cookie(session)])
 
-    @post("/preferences", opt={"role": None})
+    return [show_set_up, set_up]
+
+
+def _preferences() -> list[Any]:
+    @post("/preferences", opt={"role": None}, request_max_body_size=MAX_BODY)
     async def set_preferences(request: AnyRequest) -> Response[bytes]:
         form, visitor = await read_form(request), visitor_of(request)
         cookies = []
@@ -123,7 +145,7 @@ def login_routes(office: Office, pages: Pages) -> list[Any]:
             cookies.append(visitor.cookie(THEME_COOKIE, theme, seconds=PREFERENCE_SECONDS))
         return go(_safe(form.text("next")), cookies=cookies)
 
-    return [show_login, log_in, log_out, show_set_up, set_up, set_preferences]
+    return [set_preferences]
 
 
 class _LoginDesk:
@@ -132,25 +154,14 @@ class _LoginDesk:
     def __init__(self, office: Office) -> None:
         self._office = office
 
-    async def braked(self, email: str, visitor: Visitor) -> bool:
-        """Whether so much was guessed lately that nothing more is looked at."""
-        since = self._office.now() - BRAKE_WINDOW
-        counts = [
-            await self._office.sessions.failures(subject, since) for subject in _subjects(email, visitor)
-        ]
-        most = (MOST_PER_ACCOUNT_AND_ADDRESS, MOST_PER_ADDRESS, MOST_PER_ACCOUNT)
-        return any(count >= limit for count, limit in zip(counts, most, strict=True))
-
-    async def identified(self, email: str, form: Form, visitor: Visitor) -> Account | None:
-        """The account whose password and second factor were given; None for anything else, which counts as a failure."""
+    async def identified(self, email: str, form: Form) -> Account | None:
+        """The account whose password and second factor were given; None for anything else."""
         normal = normal_email(email)
         found = await self._office.operators.credentials(normal) if normal else None
         password = form.secret("password")[:MAXIMUM_PASSWORD]
         fits = await password_fits(found.password if found else None, password)
         if found is not None and fits and found.account.active and await self._second_factor(found, form):
-            await self._office.sessions.forget_failures(_subjects(email, visitor)[0])
             return found.account
-        await self._office.sessions.note_failures(_subjects(email, visitor), self._office.now())
         return None
 
     async def _second_factor(self, found: Credentials, form: Form) -> bool:
@@ -201,13 +212,14 @@ def _set_up_context(account: Account | None, email: str = "") -> dict[str, objec
     return {"known": known, "email": email or known, "minimum": MINIMUM_PASSWORD}
 
 
-def _subjects(email: str, visitor: Visitor) -> tuple[str, str, str]:
-    name = normal_email(email) or email.strip().lower()[:254]
-    return (f"both {name} {visitor.address}", f"from {visitor.address}", f"for {name}")
-
-
 def _safe(path: str | None) -> str:
     """A page of the panel to go to; anything else is its first page."""
-    if path and (path == HOME or path.startswith(f"{HOME}/")) and path.isprintable() and "\\" not in path:
+    if (
+        path
+        and (path == HOME or path.startswith(f"{HOME}/"))
+        and path.isascii()
+        and path.isprintable()
+        and "\\" not in path
+    ):
         return path
     return HOME

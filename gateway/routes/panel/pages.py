@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -19,7 +21,7 @@ from gateway.domain.tenants import Permission
 from gateway.routes.panel.messages import Catalogue, panel_folder, read_messages
 from gateway.routes.panel.visitors import FORM_COOKIE, LANGUAGES, Access, visitor_of
 
-HTML = "text/html; charset=utf-8"
+HTML = "text/html"
 SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -70,7 +72,9 @@ class Pages:
             wrong=marked_wrong,
             outcome_kind=lambda outcome: OUTCOME_KINDS[outcome],
         )
-        self._environment.globals.update(Role=Role, Permission=Permission, LANGUAGES=LANGUAGES)
+        self._environment.globals.update(
+            Role=Role, Permission=Permission, LANGUAGES=LANGUAGES, asset=assets(folder / "static")
+        )
 
     def words(self, request: Request[Any, Any, Any]) -> Catalogue:
         """The strings in the visitor's language."""
@@ -131,6 +135,16 @@ def go(path: str, *, done: str | None = None, cookies: Sequence[Cookie] = ()) ->
         cookies=list(cookies),
         media_type=HTML,
     )
+
+
+def assets(folder: Path) -> Callable[[str], str]:
+    """Gives a static file's address, which changes when any of them does: browsers may keep what they have."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    release = digest.hexdigest()[:12]
+    return lambda name: f"/panel/static/{name}?v={release}"
 
 
 def dollars(micros: int | None, digits: int = 4) -> str:

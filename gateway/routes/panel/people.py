@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, Response, get, post
+from litestar.params import FromPath
 
 from gateway.core import Office
 from gateway.domain.operators import Account, Role, normal_email
@@ -33,9 +34,10 @@ def people_routes(office: Office, pages: Pages) -> list[Any]:
         }
         return pages.page(request, "people.html", context, status=status)
 
-    async def link_for(request: AnyRequest, account: Account) -> str:
+    async def link_for(account: Account) -> str:
+        """A path: the page makes it whole with its own address, so that no Host header can name another."""
         token = await office.operators.make_link(account.id, office.now())
-        return f"{str(request.base_url).rstrip('/')}/panel/set-up/{token}"
+        return f"/panel/set-up/{token}"
 
     @get("/people", opt={"role": Role.OWNER})
     async def show_people(request: AnyRequest) -> Response[bytes]:
@@ -53,10 +55,10 @@ def people_routes(office: Office, pages: Pages) -> list[Any]:
             )
         except DuplicateError:
             return await show(request, error=words("login.email_taken"), status=409)
-        return await show(request, link=await link_for(request, account), about=account.email)
+        return await show(request, link=await link_for(account), about=account.email)
 
     @post("/people/{person:int}", opt={"role": Role.OWNER})
-    async def change_person(request: AnyRequest, person: int) -> Response[bytes]:
+    async def change_person(request: AnyRequest, person: FromPath[int]) -> Response[bytes]:
         form, words, by = await read_form(request), pages.words(request), visitor_of(request).operator
         action = form.text("action")
         try:
@@ -72,7 +74,7 @@ def people_routes(office: Office, pages: Pages) -> list[Any]:
                     await office.operators.set_totp(person, None, (), by, office.now())
                 case "link":
                     account = await office.operators.get(person)
-                    return await show(request, link=await link_for(request, account), about=account.email)
+                    return await show(request, link=await link_for(account), about=account.email)
                 case _:
                     return await show(request, error=words("trouble.refused"), status=400)
         except UnknownError:

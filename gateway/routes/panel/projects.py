@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response, get, post
+from litestar.params import FromPath
 
 from gateway.core import Office
 from gateway.domain.inputs import (
@@ -51,7 +52,7 @@ def project_routes(office: Office, pages: Pages) -> list[Any]:
     return [*_projects(office, pages), *_keys(office, pages)]
 
 
-class _Shown:
+class ProjectPages:
     """The two pages, as they are shown after whatever was done."""
 
     def __init__(self, office: Office, pages: Pages) -> None:
@@ -79,10 +80,12 @@ class _Shown:
         *,
         form: ProjectForm | None = None,
         new_key: str = "",
+        new_signing: str = "",
+        notice_url: str | None = None,
         error: str = "",
         status: int = 200,
     ) -> Response[bytes]:
-        """A project with its keys; `new_key` is shown this once."""
+        """A project with its keys; `new_key` and `new_signing` are shown this once, `notice_url` is what was typed."""
         context = {
             "project": project,
             "keys": await self._office.tenants.list_keys(project.name),
@@ -90,6 +93,9 @@ class _Shown:
             "permissions": list(Permission),
             "form": form or told(project),
             "new_key": new_key,
+            "new_signing": new_signing,
+            "notice_url": (project.notice_url or "") if notice_url is None else notice_url,
+            "notice_wrong": notice_url is not None,
             "error": error,
             "tab": "project",
         }
@@ -107,7 +113,7 @@ class _Shown:
 
 
 def _projects(office: Office, pages: Pages) -> list[Any]:
-    shown = _Shown(office, pages)
+    shown = ProjectPages(office, pages)
 
     @get("/projects", opt={"role": Role.VIEWER})
     async def show_projects(request: AnyRequest) -> Response[bytes]:
@@ -135,11 +141,11 @@ def _projects(office: Office, pages: Pages) -> list[Any]:
         return await shown.one(request, project, new_key=made)
 
     @get("/projects/{name:str}", opt={"role": Role.VIEWER})
-    async def show_project(request: AnyRequest, name: str) -> Response[bytes]:
+    async def show_project(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         return await shown.one(request, await office.tenants.get_project(name))
 
     @post("/projects/{name:str}", opt={"role": Role.EDITOR})
-    async def change_project(request: AnyRequest, name: str) -> Response[bytes]:
+    async def change_project(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, words = await read_form(request), pages.words(request)
         project = await office.tenants.get_project(name)
         typed, changes = read_changes(form)
@@ -154,7 +160,7 @@ def _projects(office: Office, pages: Pages) -> list[Any]:
         return go(f"{PROJECTS}/{name}", done="saved")
 
     @post("/projects/{name:str}/active", opt={"role": Role.EDITOR})
-    async def switch_project(request: AnyRequest, name: str) -> Response[bytes]:
+    async def switch_project(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, by = await read_form(request), visitor_of(request).operator
         switch = office.tenants.enable_project if form.on("active") else office.tenants.disable_project
         await switch(name, by, office.now())
@@ -164,10 +170,10 @@ def _projects(office: Office, pages: Pages) -> list[Any]:
 
 
 def _keys(office: Office, pages: Pages) -> list[Any]:
-    shown = _Shown(office, pages)
+    shown = ProjectPages(office, pages)
 
     @post("/projects/{name:str}/keys", opt={"role": Role.EDITOR})
-    async def add_key(request: AnyRequest, name: str) -> Response[bytes]:
+    async def add_key(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, words = await read_form(request), pages.words(request)
         project = await office.tenants.get_project(name)
         try:
@@ -179,7 +185,7 @@ def _keys(office: Office, pages: Pages) -> list[Any]:
         return await shown.one(request, project, new_key=made)
 
     @post("/projects/{name:str}/keys/{key:int}/revoke", opt={"role": Role.EDITOR})
-    async def revoke_key(request: AnyRequest, name: str, key: int) -> Response[bytes]:
+    async def revoke_key(request: AnyRequest, name: FromPath[str], key: FromPath[int]) -> Response[bytes]:
         await office.tenants.get_project(name)
         if not await office.tenants.revoke_key(name, key, visitor_of(request).operator, office.now()):
             raise UnknownError("no such live key")

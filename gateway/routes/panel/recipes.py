@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response, get, post
+from litestar.params import FromPath
 
 from gateway.chain.snapshot import Snapshot
 from gateway.core import Office
@@ -46,7 +47,7 @@ def recipe_routes(office: Office, pages: Pages) -> list[Any]:
         return pages.page(request, "recipes.html", {"recipes": recipes})
 
     @get("/recipes/{name:path}", opt={"role": Role.VIEWER})
-    async def show_recipe(request: AnyRequest, name: str) -> Response[bytes]:
+    async def show_recipe(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         return await desk.show(request, desk.file(name), _project(request.query_params.get("project", "")))
 
     @post("/recipe-switches", opt={"role": Role.EDITOR})

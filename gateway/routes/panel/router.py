@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from litestar import Request, Response, Router
+from litestar import HttpMethod, Request, Response, Router
 from litestar.connection import ASGIConnection
+from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
 from litestar.static_files import create_static_files_router
 
@@ -15,14 +17,18 @@ from gateway.routes.panel.account import account_routes
 from gateway.routes.panel.audit import audit_routes
 from gateway.routes.panel.dashboard import dashboard_routes
 from gateway.routes.panel.deferred import deferred_routes
+from gateway.routes.panel.knowledge import knowledge_routes
 from gateway.routes.panel.ledger import ledger_routes
 from gateway.routes.panel.login import login_routes
 from gateway.routes.panel.messages import panel_folder
 from gateway.routes.panel.models import model_routes
 from gateway.routes.panel.pages import SECURITY_HEADERS, Pages
 from gateway.routes.panel.people import people_routes
+from gateway.routes.panel.project_notices import notice_routes
 from gateway.routes.panel.projects import project_routes
 from gateway.routes.panel.recipes import recipe_routes
+from gateway.routes.panel.removing import removing_routes
+from gateway.routes.panel.settings import settings_routes
 from gateway.routes.panel.trouble import trouble_handlers
 from gateway.routes.panel.trying import trying_routes
 from gateway.routes.panel.visitors import Access
@@ -31,10 +37,15 @@ PATH = "/panel"
 MAX_BODY = 16 * 1024 * 1024
 
 AnyRequest = Request[Any, Any, Any]
+Refuse = Callable[[AnyRequest, Exception], Response[bytes]]
 
 
-def panel_router(office: Office, chain: Chain) -> Router:
-    """Give the panel's routes; `chain` answers the calls that administrators try out.
+def panel_router(office: Office, chain: Chain) -> tuple[Router, Refuse]:
+    """Give the panel's routes, and what shows an address under `/panel` that none of them serves.
+
+    Args:
+        office: What the pages work with.
+        chain: Answers the calls that administrators try out.
 
     Raises:
         TypeError: A route names no role: who may see it was never decided.
@@ -51,13 +62,19 @@ def panel_router(office: Office, chain: Chain) -> Router:
         *ledger_routes(office, pages),
         *deferred_routes(office, pages),
         *project_routes(office, pages),
+        *notice_routes(office, pages),
+        *removing_routes(office, pages),
         *trying_routes(office, pages, chain),
         *recipe_routes(office, pages),
         *model_routes(office, pages),
+        *knowledge_routes(office, pages),
+        *settings_routes(office, pages),
     ]
     for handler in handlers:
         if "role" not in handler.opt:
             raise TypeError(f"{handler} names no role")
+        if HttpMethod.GET in handler.http_methods:
+            handler.http_methods = {*handler.http_methods, HttpMethod.HEAD}
 
     # Litestar copies what it is given, whole objects behind their methods too, but not plain functions.
     async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
@@ -66,12 +83,13 @@ def panel_router(office: Office, chain: Chain) -> Router:
     async def check_form(request: AnyRequest) -> None:
         await access.check_form(request)
 
+    troubles = trouble_handlers(access, pages)
     guarded = Router(
         path="/",
         route_handlers=handlers,
         guards=[guard],
         before_request=check_form,
-        exception_handlers=trouble_handlers(pages),
+        exception_handlers=troubles,
         request_max_body_size=MAX_BODY,
     )
     static = create_static_files_router(
@@ -81,10 +99,15 @@ def panel_router(office: Office, chain: Chain) -> Router:
         after_request=_cached,
         include_in_schema=False,
     )
-    return Router(path=PATH, route_handlers=[guarded, static])
+    return Router(path=PATH, route_handlers=[guarded, static]), troubles[HTTPException]
+
+
+def is_panel(path: str) -> bool:
+    """Whether an address is the panel's, served or not."""
+    return path == PATH or path.startswith(f"{PATH}/")
 
 
 async def _cached(response: Response[Any]) -> Response[Any]:
-    """Static files change with a release only; their address names it."""
-    response.headers.update({**SECURITY_HEADERS, "cache-control": "public, max-age=86400"})
+    """Their address changes with them."""
+    response.headers.update({**SECURITY_HEADERS, "cache-control": "public, max-age=604800"})
     return response

@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException
 
 from gateway.domain.errors import StoreAwayError
 from gateway.routes.panel.pages import SECURITY_HEADERS, Pages, go
-from gateway.routes.panel.visitors import STATE, ForbiddenError, LoginNeededError, Visitor
+from gateway.routes.panel.visitors import SAFE_METHODS, STATE, Access, ForbiddenError, LoginNeededError
 from gateway.storage.refusals import UnknownError
 
 LOGIN = "/panel/login"
@@ -21,15 +21,17 @@ AnyRequest = Request[Any, Any, Any]
 log = logging.getLogger(__name__)
 
 
-def trouble_handlers(pages: Pages) -> dict[Any, Any]:
-    """What to do with each kind of trouble: functions, which Litestar does not copy."""
+def trouble_handlers(access: Access, pages: Pages) -> dict[Any, Any]:
+    """What to do with each kind of trouble: functions, which Litestar does not copy. `HTTPException`'s also shows what
+    the router refuses before anybody was looked at.
+    """
 
     def login(request: AnyRequest, _: Exception) -> Response[bytes]:
         """To the login page, and afterwards back here (if this was a page and not a form)."""
         if request.headers.get("hx-request") == "true":
             return Response(b"", status_code=401, headers={**SECURITY_HEADERS, "hx-redirect": LOGIN})
         wanted = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
-        return go(f"{LOGIN}?{urlencode({'next': wanted})}" if request.method == "GET" else LOGIN)
+        return go(f"{LOGIN}?{urlencode({'next': wanted})}" if request.method in SAFE_METHODS else LOGIN)
 
     def forbidden(request: AnyRequest, error: Exception) -> Response[bytes]:
         kind = "form" if isinstance(error, ForbiddenError) and error.detail == "form" else "role"
@@ -44,7 +46,7 @@ def trouble_handlers(pages: Pages) -> dict[Any, Any]:
 
     def refused(request: AnyRequest, error: Exception) -> Response[bytes]:
         status = error.status_code if isinstance(error, HTTPException) else 400
-        if status == 404:
+        if status in {404, 405}:
             return missing(request, error)
         if status >= 500:
             return broken(request, error)
@@ -55,7 +57,8 @@ def trouble_handlers(pages: Pages) -> dict[Any, Any]:
         return told(request, "trouble.broken", 500)
 
     def told(request: AnyRequest, key: str, status: int) -> Response[bytes]:
-        request.scope["state"].setdefault(STATE, NOBODY)  # the guard itself may have missed a store
+        if STATE not in request.scope["state"]:  # the router refused, or the guard missed a store
+            request.scope["state"][STATE] = access.stranger(request)
         what = pages.words(request)(key)
         return pages.page(request, "trouble.html", {"status": status, "what": what}, status=status)
 
@@ -67,14 +70,3 @@ def trouble_handlers(pages: Pages) -> dict[Any, Any]:
         HTTPException: refused,
         Exception: broken,
     }
-
-
-NOBODY = Visitor(
-    session=None,
-    form_key="-",
-    fresh_form_key=False,
-    address="",
-    secure=False,
-    language="it",
-    theme="auto",
-)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response, get, post
+from litestar.params import FromPath
 
 from gateway.chain.answer import Chain
 from gateway.core import Office
@@ -50,11 +51,11 @@ def trying_routes(office: Office, pages: Pages, chain: Chain) -> list[Any]:
         return pages.page(request, "try.html", context, status=status)
 
     @get("/projects/{name:str}/try", opt={"role": Role.EDITOR})
-    async def show_try(request: AnyRequest, name: str) -> Response[bytes]:
+    async def show_try(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         return await show(request, await office.tenants.get_project(name))
 
     @post("/projects/{name:str}/try", opt={"role": Role.EDITOR})
-    async def try_out(request: AnyRequest, name: str) -> Response[bytes]:
+    async def try_out(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, words, by = await read_form(request), pages.words(request), visitor_of(request).operator
         project = await office.tenants.get_project(name)
         recipe, content, extra = form.text("recipe"), form.text("content"), form.text("extra") or EMPTY_EXTRA

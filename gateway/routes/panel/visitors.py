@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from litestar.datastructures import Cookie
 from litestar.exceptions import HTTPException
 from litestar.handlers import BaseRouteHandler
 
+from gateway.domain.addresses import caller_address, is_trusted
 from gateway.domain.operators import Account, Role
 from gateway.domain.tenants import Operator
 from gateway.storage.panel_sessions import ABSOLUTE, Session
@@ -34,6 +34,8 @@ COOKIE_PATH = "/panel"
 CSRF_FIELD = "csrf"
 CSRF_HEADER = "x-csrf-token"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+SAME_SITE = ("same-origin", "none")
+"""What browsers say of a form that no other site has sent; a page of a neighbouring subdomain could plant cookies."""
 LANGUAGES = ("it", "en")
 THEMES = ("auto", "light", "dark")
 STATE = "panel_visitor"
@@ -137,6 +139,8 @@ class Access:
         """
         if request.method in SAFE_METHODS:
             return
+        if request.headers.get("sec-fetch-site", SAME_SITE[0]) not in SAME_SITE:
+            raise ForbiddenError(detail="form")
         shown = request.headers.get(CSRF_HEADER)
         if shown is None:
             shown = (await request.form()).get(CSRF_FIELD)
@@ -150,47 +154,35 @@ class Access:
             self._office.secret, b"pepper panel form\0" + visitor.form_key.encode(), hashlib.sha256
         ).hexdigest()
 
+    def stranger(self, connection: ASGIConnection[Any, Any, Any, Any]) -> Visitor:
+        """Whoever it is, told without asking a store: for what is shown where no page is."""
+        cookies = connection.cookies
+        form_key = cookies.get(SESSION_COOKIE) or cookies.get(FORM_COOKIE, "")
+        return self._describe(connection, None, form_key)
+
     async def _visitor(self, connection: ASGIConnection[Any, Any, Any, Any]) -> Visitor:
         cookies = connection.cookies
         token = cookies.get(SESSION_COOKIE)
         session = await self._office.sessions.find(token, self._office.now()) if token else None
-        form_key = session.token if session else cookies.get(FORM_COOKIE, "")
-        fresh = not form_key
+        return self._describe(connection, session, session.token if session else cookies.get(FORM_COOKIE, ""))
+
+    def _describe(
+        self, connection: ASGIConnection[Any, Any, Any, Any], session: Session | None, form_key: str
+    ) -> Visitor:
+        cookies, headers = connection.cookies, connection.headers
+        peer, trusted = connection.client.host if connection.client else None, self._office.trusted_proxies
+        told = headers.get("x-forwarded-proto", "") if is_trusted(peer, trusted) else ""
+        scheme = told.split(",")[0].strip().lower() or connection.scope["scheme"]
         language, theme = cookies.get(LANGUAGE_COOKIE, ""), cookies.get(THEME_COOKIE, "")
         return Visitor(
             session=session,
             form_key=form_key or secrets.token_urlsafe(24),
-            fresh_form_key=fresh,
-            address=self._address(connection),
-            secure=self._secure(connection),
+            fresh_form_key=not form_key,
+            address=caller_address(peer, headers.getall("x-forwarded-for", []), trusted),
+            secure=scheme == "https",
             language=language if language in LANGUAGES else LANGUAGES[0],
             theme=theme if theme in THEMES else THEMES[0],
         )
-
-    def _address(self, connection: ASGIConnection[Any, Any, Any, Any]) -> str:
-        """The nearest address that no trusted proxy vouches for."""
-        address = connection.client.host if connection.client else ""
-        forwarded = ",".join(connection.headers.getall("x-forwarded-for", [])).split(",")
-        for hop in reversed([one.strip() for one in forwarded if one.strip()]):
-            if not self._trusted(address):
-                break
-            address = hop
-        return address
-
-    def _secure(self, connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
-        peer = connection.client.host if connection.client else ""
-        if self._trusted(peer):
-            told = connection.headers.get("x-forwarded-proto", "")
-            if told:
-                return told.split(",")[0].strip().lower() == "https"
-        return bool(connection.scope["scheme"] == "https")
-
-    def _trusted(self, address: str) -> bool:
-        try:
-            parsed = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        return any(parsed in network for network in self._office.trusted_proxies)
 
 
 def visitor_of(request: ASGIConnection[Any, Any, Any, Any]) -> Visitor:

@@ -28,9 +28,9 @@ async def serve(chain: Chain, zone: ZoneInfo, exchange: Exchange) -> None:
     envelope = open_envelope(await exchange.body(BODY_LIMIT))
     scope = isolate(caller, envelope.project, exchange.request_id)
     match decode_action(envelope):
-        case Upload(name, text):
+        case Upload(name=name, text=text):
             reply = encode_uploaded(await chain.add_document(scope, name, text))
-        case Removal(document):
+        case Removal(document=document):
             await chain.remove_document(scope, document)
             reply = encode_removed()
         case _:

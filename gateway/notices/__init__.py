@@ -1,0 +1,1 @@
+"""Notices on their way out: signed, and sent to public addresses alone."""
