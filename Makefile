@@ -87,6 +87,6 @@ $(VENV)/.dev-assets: $(VENV)/.test panel/package-lock.json deploy/assets.py
 	@touch $(VENV)/.assets $@
 
 # The documentation that the gateway serves at /docs.
-$(VENV)/.site: $(VENV)/.assets $(wildcard docs/*.* docs/*/* deploy/theme/*.* deploy/theme/*/*) CHANGELOG.md deploy/site.py deploy/site.yml
+$(VENV)/.site: $(VENV)/.assets $(wildcard docs/*.* docs/*/* deploy/theme/*.* deploy/theme/*/*.* deploy/theme/*/*/*) CHANGELOG.md deploy/site.py deploy/site.yml
 	@$(BIN)/python deploy/site.py
 	@touch $@

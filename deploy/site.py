@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 os.environ["NO_MKDOCS_2_WARNING"] = "1"
 
 ROOT = Path(__file__).resolve().parent.parent
-THEME = ROOT / "deploy" / "theme"
 VIEWER = ROOT / "panel" / "node_modules" / "swagger-ui-dist"
 VIEWER_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 ADDRESS = "/docs/"
@@ -34,7 +33,6 @@ def gather(pages: Path) -> None:
     shutil.copyfile(ROOT / "CHANGELOG.md", pages / "changelog.md")
     (pages / "assets" / "viewer").mkdir(parents=True)
     shutil.copyfile(ROOT / "panel" / "static" / "icon.svg", pages / "assets" / "icon.svg")
-    shutil.copyfile(THEME / "viewer.js", pages / "assets" / "viewer" / "viewer.js")
     for name in VIEWER_FILES if VIEWER.is_dir() else ():
         shutil.copyfile(VIEWER / name, pages / "assets" / "viewer" / name)
     for page in pages.rglob("*.md"):
@@ -77,7 +75,8 @@ def build(config: object, site: Path) -> None:
     mkdocs_build(config)
     missing = site / "404.html"  # shown at any address, so it can't have relative links
     text = re.sub(r'((?:href|src)=")/(?!/)', rf"\1{ADDRESS}", missing.read_text(encoding="utf-8"))
-    missing.write_text(re.sub(r'("base": ?)"/"', rf'\1"{ADDRESS[:-1]}"', text), encoding="utf-8")
+    text = re.sub(r'("base": ?)"/"', rf'\1"{ADDRESS[:-1]}"', text)
+    missing.write_text(re.sub(r'("search": ?")/', rf"\1{ADDRESS}", text), encoding="utf-8")
     for name in ("sitemap.xml", "sitemap.xml.gz"):  # they want to know the host
         (site / name).unlink(missing_ok=True)
 

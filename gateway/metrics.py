@@ -45,7 +45,7 @@ store_up = Gauge(
 
 overhead_seconds = Histogram(
     "pepper_overhead_seconds",
-    "Seconds of a call that were the gateway's own: from its beginning to its row in the ledger, less the time spent waiting for providers.",
+    "Seconds of a call that were the gateway's own: its whole time less that spent waiting for providers.",
     ["mode"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )

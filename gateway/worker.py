@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from gateway import collector
 from gateway.core import Core
 from gateway.metrics import FOLDER_VARIABLE
 
@@ -29,6 +30,7 @@ async def living_under(parent: int, core: Core) -> AsyncIterator[None]:
     """Listen for the drain signal, and die with the server even if it is killed."""
     die_with_parent(parent)
     tame_allocator()
+    collector.calm()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(DRAIN_SIGNAL, core.drain)
     watching = asyncio.create_task(_watch_parent(parent))

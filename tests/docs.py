@@ -11,6 +11,7 @@ from gateway.domain.errors import CONTRACT_FAULTS, FAULTS, GATEWAY_FAULTS, Fault
 
 DOCS = Path(__file__).parents[1] / "docs"
 ERRORS = DOCS / "errors.md"
+ERRORI = DOCS / "it" / "errori.md"
 
 
 def page_text(name: str) -> str:
@@ -100,6 +101,58 @@ Under `/api/v1` an error is of another form, in English, and the same over REST 
 """
 
 
+_TESTA = "| HTTP | `codice` | ripetere | `messaggio` |\n| --- | --- | --- | --- |"
+
+
+def pagina_degli_errori() -> str:
+    """Give `docs/it/errori.md`: the same for who reads Italian, without Dilem's."""
+    again = ", ".join(
+        f"`{status}`" for status in sorted({fault.status for fault in FAULTS if fault.retryable})
+    )
+    return f"""# Gli errori
+
+<!-- Written by `python -m tests.docs` from gateway/domain/errors.py: change it there. -->
+
+Tutti gli errori del [contratto](contratto.md) hanno la stessa forma, a ogni indirizzo. ([In English](../errors.md))
+
+```json
+{{"ok": false, "errore": {{"codice": "troppe_richieste", "messaggio": "Il progetto ha superato il suo limite di chiamate."}}}}
+```
+
+- Si decide dal codice HTTP e da `codice`. `messaggio` è per il log: spesso è più preciso di quello qui sotto, e può
+  cambiare.
+- Una richiesta che ha ricevuto {again} si può ripetere uguale, dopo i secondi di `Retry-After`
+  (c'è sempre con `429` e `503`). Tutte le altre vanno prima corrette. Di più nel
+  [contratto](contratto.md#gli-errori).
+- Uno stesso `codice` può arrivare con codici HTTP diversi.
+- In una risposta a pezzi già aperta il codice HTTP è `200`, e l'errore è l'ultimo evento. Lì ci sono soltanto i codici
+  del contratto.
+- Un [progetto di prova](../sandbox.md) fa succedere ognuno dei codici del contratto: basta scrivere
+  `[[prova:CODICE]]` nel testo.
+
+## Quelli del contratto
+
+Compresi quelli delle funzioni che non sono accese.
+
+{_tabella(CONTRACT_FAULTS)}
+
+## Quelli del gateway
+
+Per quello che il contratto non nomina.
+
+{_tabella(GATEWAY_FAULTS)}
+"""
+
+
+def _tabella(faults: tuple[Fault, ...]) -> str:
+    return "\n".join((_TESTA, *map(_riga, faults)))
+
+
+def _riga(fault: Fault) -> str:
+    again = "sì" if fault.retryable else "no"
+    return f"| {fault.status} | `{fault.code}` | {again} | {fault.message} |"
+
+
 def _dilem_table() -> str:
     head = "| HTTP | `code` | retryable | `resets_at` | `message` |\n| --- | --- | --- | --- | --- |"
     return "\n".join((head, *map(_dilem_row, CODES)))
@@ -121,3 +174,4 @@ def _row(fault: Fault) -> str:
 
 if __name__ == "__main__":
     ERRORS.write_text(errors_page())
+    ERRORI.write_text(pagina_degli_errori())

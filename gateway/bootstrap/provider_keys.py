@@ -41,7 +41,7 @@ class ProviderKeys:
         keys = opened_keys(settings, self._seal)
         unreadable = frozenset(provider for provider, key in keys.items() if key is None)
         for name in sorted(unreadable - self._unreadable):
-            log.error("the key of %s that was set in the panel does not open: set it again", name)
+            log.warning("the key of %s that was set in the panel does not open: set it again", name)
         self._unreadable = unreadable
         for provider in self._providers:
             provider.use_key(keys.get(provider.name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import secrets
@@ -33,6 +32,7 @@ from gateway.chain.plan import Planner
 from gateway.chain.reading import Reading
 from gateway.chain.record import Recording
 from gateway.chain.upkeep import RETENTION_SECONDS, Upkeep
+from gateway.collector import keep_what_is_loaded
 from gateway.core import Core
 from gateway.dilem.rehearsal import stand_ins
 from gateway.domain.clock import system_clock
@@ -139,9 +139,7 @@ def build(settings: Settings, address: str | None = None) -> Core:
         await keys.known.wait()
         await claude.warm()
         await openai.warm()
-        # What is loaded stays: the collector need not look at it at every turn (a fifth of a call's processor time).
-        gc.collect()
-        gc.freeze()
+        keep_what_is_loaded()
 
     chain = Chain(
         current=current,

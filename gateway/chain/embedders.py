@@ -55,7 +55,7 @@ def attempt_of(
     embedder: Embedder, price: Price | None, outcome: str, *, tokens: int, seconds: float
 ) -> Attempt:
     """Write down that an embedder was asked, and count it."""
-    metrics.attempts.labels(embedder.provider, embedder.model, outcome).inc()
+    metrics.attempts_of(embedder.provider, embedder.model, outcome).inc()
     usage = Usage(input_tokens=tokens)
     billed = price is not None and tokens > 0
     return Attempt(

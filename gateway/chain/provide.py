@@ -204,7 +204,7 @@ class Providing:
             seconds = time.monotonic() - started
             self.waited += seconds
             self.attempts.append(self._attempt(attempt, outcome, seconds))
-            metrics.attempts.labels(attempt.target.provider, attempt.target.model, outcome).inc()
+            metrics.attempts_of(attempt.target.provider, attempt.target.model, outcome).inc()
 
     def _attempt(self, running: _Running, outcome: str, seconds: float) -> Attempt:
         usage = running.consumed(cut=outcome != "ok")

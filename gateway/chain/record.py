@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from gateway import metrics
 from gateway.chain.admit import Admission, lost_record
 from gateway.chain.keeping import CutCall, KeptAnswer, Note, note_of, pack, unpack
 from gateway.chain.leases import Leases
@@ -93,6 +94,7 @@ class Recording:
                 await self._surely(
                     self._interrupt(call) if left else self._fail(call, Failure(INTERNAL_ERROR))
                 )
+            metrics.overhead_seconds_of("stream" if plan.request.stream else "json").observe(call.overhead())
 
     async def cached(self, plan: Plan, admission: Admission, kept: bytes, began: float) -> Answer:
         """Give a cached answer: it costs nothing, and has its row like any other."""
@@ -292,6 +294,10 @@ class _Call:
 
     def milliseconds(self) -> int:
         return round((time.monotonic() - self._began) * 1000)
+
+    def overhead(self) -> float:
+        """Seconds so far that no provider was waited for."""
+        return time.monotonic() - self._began - self.providing.waited
 
 
 def answer_meta(plan: Plan, providing: Providing, milliseconds: int, finished: Finished) -> Meta:

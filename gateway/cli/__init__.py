@@ -59,6 +59,7 @@ class _Commands(click.Group):
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["--help"], "max_content_width": 110})
+@click.version_option(package_name="pepper-gateway", prog_name="pepper", message="%(prog)s %(version)s")
 def pepper() -> None:
     """Serve and administer Pepper, the AI gateway."""
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 MICROS_PER_DOLLAR = 1_000_000
-ONE_MILLION = Decimal(1_000_000)
 
 
 def micros(dollars: Decimal) -> int:
     """Round an amount in US dollars to the nearest micro-dollar."""
     return int((dollars * MICROS_PER_DOLLAR).quantize(Decimal(1), rounding=ROUND_HALF_UP))
+
+
+def divide(amount: int, by: int) -> int:
+    """Round a fraction of two whole numbers, neither of them negative, to the nearest likewise."""
+    return (2 * amount + by) // (2 * by)
 
 
 def dollars(amount: int) -> float:

@@ -18,7 +18,6 @@ from aiosmtplib import (
     SMTP,
     SMTPAuthenticationError,
     SMTPException,
-    SMTPNotSupported,
     SMTPRecipientsRefused,
     SMTPResponseException,
     SMTPTimeoutError,
@@ -96,8 +95,6 @@ class Postman:
             return LOGIN_REFUSED
         except SMTPRecipientsRefused:
             return RECIPIENTS_REFUSED
-        except SMTPNotSupported:
-            return NOT_OFFERED
         except SMTPResponseException as error:
             return str(error.code)
         except (SMTPException, OSError) as error:
@@ -136,7 +133,9 @@ def _message(
 
 
 def _of_connection(error: Exception) -> str:
-    """What kept from a connection: the library wraps what the system says."""
+    """What went wrong on the way: the library wraps what the system says."""
+    if type(error) is SMTPException:  # the bare one is for extensions that are missing
+        return NOT_OFFERED
     seen: BaseException | None = error
     while seen is not None:
         match seen:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
+from aiohttp.http_exceptions import HttpProcessingError
 
 from gateway.ports import ProviderError, Trouble
 
@@ -111,14 +112,14 @@ def of_event(detail: ErrorDetail) -> ProviderError:
     return ProviderError(trouble, f"error in the stream: {kind}" if kind else "error in the stream")
 
 
-def of_connection(error: aiohttp.ClientError | OSError) -> ProviderError:
+def of_connection(error: aiohttp.ClientError | HttpProcessingError | OSError) -> ProviderError:
     """Judge what the HTTP client says: no connection, a cut, or bytes that are no HTTP."""
     kind = type(error).__name__
     if isinstance(error, aiohttp.InvalidURL):
         return ProviderError(Trouble.REJECTED, f"the address can't be asked ({kind})", sent=False)
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return ProviderError(Trouble.UNREACHABLE, f"the proxy refused with status {error.status}", sent=False)
-    if isinstance(error, aiohttp.ClientResponseError):
+    if isinstance(error, (aiohttp.ClientResponseError, HttpProcessingError)):
         return faulty(f"the reply is no HTTP ({kind})")
     reached = not isinstance(error, _NEVER_CONNECTED)
     return ProviderError(Trouble.UNREACHABLE, f"no connection, or cut ({kind})", sent=reached)

@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
 import msgspec
@@ -23,6 +23,7 @@ from typing_extensions import override
 from yarl import URL
 
 from gateway.providers import failures
+from gateway.providers.posting import Post, Posted
 
 if TYPE_CHECKING:
     import ssl
@@ -53,7 +54,11 @@ _used_before: ContextVar[float] = ContextVar("_used_before", default=0.0)
 """How many seconds ago the connection that this task was given was used last; zero for a new one."""
 
 
-class Outgoing(msgspec.Struct, frozen=True, eq=False):
+Response: TypeAlias = Posted | aiohttp.ClientResponse
+"""A reply: by the short way, or by the whole client, which knows proxies and writes large bodies in parts."""
+
+
+class Outgoing(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """Where a provider is asked, and with which headers. Never printed: the key is among them."""
 
     url: URL
@@ -73,6 +78,8 @@ class Transport:
             total=None, connect=connect_seconds, sock_connect=connect_seconds
         )
         self._session: aiohttp.ClientSession | None = None
+        self._connector: aiohttp.BaseConnector | None = None
+        self._posts: weakref.WeakKeyDictionary[Outgoing, Post] = weakref.WeakKeyDictionary()
         self._sdk_client: httpx2.AsyncClient | None = None
         self._sdk_lock = threading.Lock()
         self._lingering: set[asyncio.Task[None]] = set()
@@ -80,8 +87,9 @@ class Transport:
     async def open(self) -> None:
         """Make the session; certificates are read in a thread."""
         certificates = await asyncio.to_thread(tls)
+        self._connector = _Connector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=certificates)
         self._session = aiohttp.ClientSession(
-            connector=_Connector(limit=0, keepalive_timeout=_IDLE_SECONDS, ssl=certificates),
+            connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=self._timeout,
             max_line_size=MOST_HEADER_BYTES,
@@ -130,38 +138,48 @@ class Transport:
             response.close()
         raise failures.of_status(response.status, response.headers, start)
 
-    async def _send(self, outgoing: Outgoing, body: bytes) -> aiohttp.ClientResponse:
+    async def _send(self, outgoing: Outgoing, body: bytes) -> Response:
         started = time.monotonic()
         result = await self._try_to_send(outgoing, body)
-        if isinstance(result, aiohttp.ClientResponse):
+        if not isinstance(result, Exception):
             return result
         if _is_stale(result, started):
             # The server had closed the kept connection before it could read the request: nobody was asked yet.
             result = await self._try_to_send(outgoing, body)
-            if isinstance(result, aiohttp.ClientResponse):
+            if not isinstance(result, Exception):
                 return result
         # Raised here and not where it was caught: aiohttp's exceptions hold the headers, and the key with them.
         raise failures.of_connection(result)
 
     async def _try_to_send(
         self, outgoing: Outgoing, body: bytes
-    ) -> aiohttp.ClientResponse | aiohttp.ClientError | OSError:
-        if self._session is None:
+    ) -> Response | aiohttp.ClientError | HttpProcessingError | OSError:
+        if self._session is None or self._connector is None:
             raise RuntimeError("the transport is not open")
         _used_before.set(0.0)
         try:
+            if outgoing.proxy is None and len(body) < LARGE_BODY_BYTES:
+                return await self._post(outgoing).send(self._connector, body)
             return await self._session.request(
                 "POST",
                 outgoing.url,
-                data=body if len(body) < LARGE_BODY_BYTES else io.BytesIO(body),
+                data=io.BytesIO(body),
                 headers=outgoing.headers,
                 proxy=outgoing.proxy,
                 allow_redirects=False,
             )
-        except (aiohttp.ClientError, OSError) as error:
+        except (aiohttp.ClientError, HttpProcessingError, OSError) as error:
             return error
 
-    def linger(self, response: aiohttp.ClientResponse) -> None:
+    def _post(self, outgoing: Outgoing) -> Post:
+        post = self._posts.get(outgoing)
+        if post is None:
+            post = self._posts[outgoing] = Post(
+                outgoing.url, outgoing.headers, timeout=self._timeout, longest_line=MOST_HEADER_BYTES
+            )
+        return post
+
+    def linger(self, response: Response) -> None:
         """Wait in the background for the end of an answer that is complete."""
         task = asyncio.create_task(_linger(response))
         self._lingering.add(task)
@@ -173,7 +191,7 @@ class Transport:
 class Reply:
     """A 2xx reply whose body is still to be read."""
 
-    def __init__(self, response: aiohttp.ClientResponse, transport: Transport) -> None:
+    def __init__(self, response: Response, transport: Transport) -> None:
         self._response = response
         self._transport = transport
         self._left = MOST_ANSWER_BYTES
@@ -256,7 +274,7 @@ def _has_something_to_read(transport: asyncio.Transport | None) -> bool:
     return bool(poll.poll(0))
 
 
-def _is_stale(error: aiohttp.ClientError | OSError, started: float) -> bool:
+def _is_stale(error: aiohttp.ClientError | HttpProcessingError | OSError, started: float) -> bool:
     """Whether a kept connection turned out to be closed: nothing was answered, and nobody has read the request."""
     if _used_before.get() < _STALE_AFTER_SECONDS or time.monotonic() - started > _STALE_WITHIN_SECONDS:
         return False
@@ -266,7 +284,7 @@ def _is_stale(error: aiohttp.ClientError | OSError, started: float) -> bool:
     return isinstance(error, aiohttp.ClientOSError) and not isinstance(error, aiohttp.ClientConnectorError)
 
 
-async def error_body(response: aiohttp.ClientResponse) -> bytes:
+async def error_body(response: Response) -> bytes:
     """Read the beginning of an error body; one that doesn't come or can't be read is as good as empty."""
     body = b""
     try:
@@ -281,7 +299,7 @@ async def error_body(response: aiohttp.ClientResponse) -> bytes:
     return body
 
 
-async def _linger(response: aiohttp.ClientResponse) -> None:
+async def _linger(response: Response) -> None:
     try:
         async with asyncio.timeout(_LINGER_SECONDS):
             while await response.content.readany():

@@ -69,8 +69,8 @@ async def answered(exchange: Exchange, *, route: str, allow: str, handle: Handle
             await _fail(exchange, internal_failure(exchange.request_id), allow)
         finally:
             seconds = time.monotonic() - exchange.arrived
-            metrics.requests.labels(route, exchange.status).inc()
-            metrics.request_seconds.labels(route).observe(seconds)
+            metrics.requests_of(route, exchange.status).inc()
+            metrics.request_seconds_of(route).observe(seconds)
             access.info(
                 "%s %s %d",
                 exchange.method,

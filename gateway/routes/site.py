@@ -11,6 +11,7 @@ from litestar import asgi
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
+from gateway.domain.errors import UNKNOWN_ADDRESS, Failure
 from gateway.routes.exchange import BodyBudget, Exchange
 from gateway.routes.responses import answered
 
@@ -81,6 +82,8 @@ class Site:
 
     async def serve(self, exchange: Exchange) -> None:
         """Serve a file; a page's address ends with a slash, or its links would lead astray."""
+        if exchange.path != PATH and not exchange.path.startswith(f"{PATH}/"):  # the mount takes /docsx too
+            raise Failure(UNKNOWN_ADDRESS)
         name = exchange.path.removeprefix(PATH).removeprefix("/")
         if exchange.path == PATH or f"{name}/index.html" in self.files:
             query = b"?" + exchange.query if exchange.query else b""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import date
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,7 +22,7 @@ from gateway.storage.upserts import insert_adding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sqlalchemy import RowMapping
+    from sqlalchemy import Insert, RowMapping
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from gateway.storage.database import Database
@@ -227,7 +228,12 @@ async def _settle(connection: AsyncConnection, entries: Sequence[LedgerEntry]) -
         {"project": project, "day": day, "settled": cost, "reserved": 0, "batches": 0}
         for (project, day), cost in sorted(days.items())
     ]
-    await connection.execute(insert_adding(connection.dialect.name, schema.spending, ["settled"]), rows)
+    await connection.execute(_adding_spending(connection.dialect.name), rows)
+
+
+@cache
+def _adding_spending(dialect: str) -> Insert:
+    return insert_adding(dialect, schema.spending, ["settled"])
 
 
 def ledger_row(record: CallRecord) -> dict[str, Any]:

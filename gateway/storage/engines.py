@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import aiomysql
 import aiosqlite
 from aiosqlite.core import _STOP_RUNNING_SENTINEL
-from pymysql.constants import CLIENT
+from pymysql.constants import CLIENT, SERVER_STATUS
 from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -210,10 +210,19 @@ def _mysql_engine(url: URL, *, patient: bool) -> AsyncEngine:
 
 
 class _Connection(aiomysql.Connection):  # type: ignore[misc]  # it ships no types
-    """The driver's connection, mended: with PyMySQL 1.2 its own way of writing bytes is gone."""
+    """The driver's connection, mended: with PyMySQL 1.2 its own way of writing bytes is gone, and its way of writing
+    texts looks at each character in turn.
+    """
 
     @override
     def escape(self, obj: object) -> str:
+        kind = type(obj)
+        if kind is str and not self.server_status & SERVER_STATUS.SERVER_STATUS_NO_BACKSLASH_ESCAPES:
+            return "'" + str(obj).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        if kind is int:
+            return str(obj)
+        if obj is None:
+            return "NULL"
         if isinstance(obj, bytes):
             return f"_binary X'{obj.hex()}'"
         escaped: str = super().escape(obj)

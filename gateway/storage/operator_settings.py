@@ -208,7 +208,7 @@ def _read(row: RowMapping, kind: type[Value]) -> Value | None:
     try:
         return msgspec.json.decode(row["value"] or "", type=kind)
     except msgspec.DecodeError as error:
-        log.error("the setting %s can't be read: %s", row["name"], error)  # noqa: TRY400 - the sentence says it all
+        log.warning("the setting %s can't be read: %s", row["name"], error)
         return None
 
 

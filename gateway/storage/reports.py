@@ -6,27 +6,31 @@ looked, instead of reading ten million rows.
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import and_, case, func, literal_column, select, true, tuple_
+from sqlalchemy import and_, func, literal_column, select, true, tuple_
 
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.storage import schema
 from gateway.storage.batch_rows import read_batch
 from gateway.storage.calls import read_call
+from gateway.storage.traffic import HourlyTraffic
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from sqlalchemy import ColumnElement, Select
+    from sqlalchemy.ext.asyncio import AsyncConnection
 
     from gateway.domain.batches import Batch
     from gateway.storage.database import Database
 
 SCANNED_AT_ONCE = 100_000
-FAILED = (Outcome.FAILED.value, Outcome.LOST.value)
+FIRST_DAY, LAST_DAY = date(1970, 1, 2), date(9999, 12, 30)
+BEFORE_MIDNIGHT, AFTER_MIDNIGHT = timedelta(hours=14), timedelta(hours=36)
+"""How far around a date's UTC midnight its instants are, in whatever time zone it is a day."""
 
 
 class Spending(msgspec.Struct, frozen=True):
@@ -37,20 +41,6 @@ class Spending(msgspec.Struct, frozen=True):
     settled: int
     reserved: int
     batches: int
-
-
-class Traffic(msgspec.Struct, frozen=True):
-    """Calls of one hour (UTC, `YYYY-MM-DD HH`) of one project, recipe and model."""
-
-    hour: str
-    project: str
-    recipe: str
-    model: str
-    calls: int
-    failed: int
-    fallbacks: int
-    cached: int
-    cost: int
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -104,6 +94,7 @@ class Reports:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.traffic = HourlyTraffic(database)
 
     async def spending(self, first: date, last: date) -> Sequence[Spending]:
         """Give every project's spending of these days."""
@@ -113,29 +104,6 @@ class Reports:
         ).where(table.c.day.between(first, last))
         async with self._database.connect() as connection:
             return tuple(Spending(*row) for row in await connection.execute(query))
-
-    async def traffic(self, since: datetime) -> Sequence[Traffic]:
-        """Give what was called since then, by hour, project, recipe and model."""
-        table = schema.calls
-        hour = self._hour(table.c.started_at)
-        query = (
-            select(
-                hour,
-                table.c.project,
-                table.c.recipe,
-                table.c.model,
-                func.count(),
-                func.sum(case((table.c.outcome.in_(FAILED), 1), else_=0)),
-                func.sum(case((table.c.fallback.is_not(None), 1), else_=0)),
-                func.sum(case((table.c.outcome == Outcome.CACHE.value, 1), else_=0)),
-                func.sum(table.c.cost),
-            )
-            .where(table.c.started_at >= since)
-            .group_by(hour, table.c.project, table.c.recipe, table.c.model)
-        )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(query)
-            return tuple(Traffic(*row[:4], *(int(one) for one in row[4:])) for row in rows)
 
     async def durations(self, since: datetime, most: int = 5_000) -> Sequence[int]:
         """Give how many milliseconds the newest answered calls took, at most so many of them, sorted."""
@@ -149,35 +117,20 @@ class Reports:
         async with self._database.connect() as connection:
             return sorted(await connection.scalars(query))
 
-    async def failures(self, since: datetime, most: int = 8) -> Sequence[CallRecord]:
-        """Give the newest calls that failed."""
-        table = schema.calls
-        query = (
-            select(table)
-            .where(table.c.started_at >= since, table.c.outcome.in_(FAILED))
-            .order_by(table.c.started_at.desc())
-            .limit(most)
-        )
-        async with self._database.connect() as connection:
-            rows = await connection.execute(query)
-            return tuple(read_call(row) for row in rows.mappings())
-
     async def page(self, wanted: LedgerFilter, after: Position | None, size: int) -> LedgerPage:
         """Give a page of the ledger: the newest rows that fit, or those older than `after`."""
         table = schema.calls
         async with self._database.connect() as connection:
-            bound = (await connection.execute(_scan_bound(wanted, after))).one_or_none()
+            bound = await _scan_bound(connection, wanted, after)
             query = select(table).where(*_conditions(wanted, after))
             if bound is not None:
-                query = query.where(~_older(wanted, Position(bound.day, bound.started_at, bound.request_id)))
+                query = query.where(_not_older(wanted, bound))
             found = await connection.execute(_newest_first(query, wanted).limit(size + 1))
             rows = tuple(read_call(row) for row in found.mappings())
         if len(rows) > size:
             last = rows[size - 1]
             return LedgerPage(rows[:size], Position(last.day, last.started_at, last.request_id))
-        if bound is None:
-            return LedgerPage(rows, None)
-        return LedgerPage(rows, Position(bound.day, bound.started_at, bound.request_id))
+        return LedgerPage(rows, bound)
 
     async def all_rows(self, wanted: LedgerFilter, size: int = 1_000) -> AsyncIterator[CallRecord]:
         """Give every row that fits, newest first, read page by page."""
@@ -265,11 +218,6 @@ class Reports:
             rows = await connection.execute(query)
             return tuple(ShelfLine(row[0], int(row[1]), int(row[2]), row[3]) for row in rows)
 
-    def _hour(self, column: ColumnElement[Any]) -> ColumnElement[str]:
-        if self._database.dialect == "sqlite":
-            return func.substr(column, 1, 13)
-        return func.date_format(column, "%Y-%m-%d %H")
-
 
 def _conditions(wanted: LedgerFilter, after: Position | None) -> list[ColumnElement[bool]]:
     table = schema.calls
@@ -284,6 +232,8 @@ def _conditions(wanted: LedgerFilter, after: Position | None) -> list[ColumnElem
         conditions.append(table.c.day >= wanted.first)
     if wanted.last is not None:
         conditions.append(table.c.day <= wanted.last)
+    if wanted.project is None:  # the index of days does not hold the order, that of instants does
+        conditions += _around(wanted)
     if wanted.request is not None:
         conditions.append(table.c.request_id == wanted.request)
     if after is not None:
@@ -301,15 +251,46 @@ def _older(wanted: LedgerFilter, place: Position) -> ColumnElement[bool]:
     return and_(table.c.day <= place.day, (table.c.day < place.day) | earlier)
 
 
-def _scan_bound(wanted: LedgerFilter, after: Position | None) -> Select[Any]:
-    """The last row that one page may look at; nothing when the ledger ends before."""
+def _not_older(wanted: LedgerFilter, place: Position) -> ColumnElement[bool]:
+    """What comes before a place, or is there: the opposite of `_older`, said for an index as well."""
     table = schema.calls
-    narrow = LedgerFilter(
-        project=wanted.project, request=wanted.request, first=wanted.first, last=wanted.last
-    )
+    same = and_(table.c.started_at == place.at, table.c.request_id >= place.request_id)
+    later = and_(table.c.started_at >= place.at, (table.c.started_at > place.at) | same)
+    if wanted.project is None:
+        return later
+    return and_(table.c.day >= place.day, (table.c.day > place.day) | later)
+
+
+def _around(wanted: LedgerFilter) -> list[ColumnElement[bool]]:
+    """The instants that the wanted days may have."""
+    started = schema.calls.c.started_at
+    found: list[ColumnElement[bool]] = []
+    if wanted.first is not None:
+        found.append(started >= _midnight(wanted.first) - BEFORE_MIDNIGHT)
+    if wanted.last is not None:
+        found.append(started < _midnight(wanted.last) + AFTER_MIDNIGHT)
+    return found
+
+
+def _midnight(day: date) -> datetime:
+    """The date's UTC midnight; of the first and last dates there are, one that leaves room around it."""
+    return datetime.combine(min(max(day, FIRST_DAY), LAST_DAY), datetime.min.time(), UTC)
+
+
+async def _scan_bound(
+    connection: AsyncConnection, wanted: LedgerFilter, after: Position | None
+) -> Position | None:
+    """The last row that one page may look at; None when the ledger ends before, or an index finds all by itself."""
+    days = wanted.project is None and (wanted.first is not None or wanted.last is not None)
+    if wanted.recipe is None and wanted.outcome is None and not days:
+        return None
+    table = schema.calls
+    narrow = LedgerFilter(project=wanted.project, request=wanted.request)
     query = select(table.c.day, table.c.started_at, table.c.request_id)
-    query = query.where(*_conditions(narrow, after))
-    return _newest_first(query, wanted).offset(SCANNED_AT_ONCE).limit(1)
+    query = query.where(*_conditions(narrow, after), *_around(wanted))
+    query = _newest_first(query, wanted).offset(SCANNED_AT_ONCE).limit(1)
+    row = (await connection.execute(query)).one_or_none()
+    return None if row is None else Position(row.day, row.started_at, row.request_id)
 
 
 def _newest_first(query: Select[Any], wanted: LedgerFilter) -> Select[Any]:

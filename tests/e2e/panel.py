@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from html import unescape
+from html.parser import HTMLParser
 from typing import Any
 
 import httpx
+from markupsafe import escape
 
 from gateway.domain.operators import Role
 from gateway.storage.operators import Operators
@@ -107,3 +109,48 @@ async def _hashed() -> str:
 def text_of(page: str) -> str:
     """What a page says, without its tags."""
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "{{7*7}}",
+    "javascript:alert(1)",
+)
+"""Texts that a page must show and never obey."""
+
+
+class _Watch(HTMLParser):
+    """Whatever of a page a browser would do something with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if tag == "script" and not (told.get("src") or "").startswith("/panel/static/"):
+            self.found.append(f"a script: {attrs}")
+        if tag in {"style", "iframe", "object", "embed", "svg"}:
+            self.found.append(f"<{tag}>")
+        for name, value in attrs:
+            if name.startswith("on") or name == "style":
+                self.found.append(f"{name}={value}")
+            if name in {"href", "src", "action", "formaction"} and not re.match(
+                r"(/(?!/)|#|\?|data:image/svg)", value or ""
+            ):
+                self.found.append(f"{name}={value}")
+
+
+def inert(page: httpx.Response) -> str:
+    """A page's HTML, in which nothing was smuggled that a browser would run, load or follow."""
+    watch = _Watch()
+    watch.feed(page.text)
+    assert watch.found == [], page.url
+    return page.text
+
+
+def shown(text: str) -> str:
+    """A text as it stands in a page."""
+    return str(escape(text))

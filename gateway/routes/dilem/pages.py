@@ -46,7 +46,7 @@ _PAGE_HEADERS = (
 )
 _MARKDOWN, _HTML = "text/markdown", "text/html"
 _TAG = re.compile(r'(?:W/)?("[^"]*")')
-_QUALITY = re.compile(r"\s*q\s*=\s*([0-9.]+)\s*", re.IGNORECASE)
+_QUALITY = re.compile(r"\s*q\s*=\s*(.*?)\s*", re.IGNORECASE)
 
 
 class Edition(Struct, frozen=True):

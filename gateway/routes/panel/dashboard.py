@@ -14,11 +14,13 @@ from gateway.core import Office
 from gateway.domain.operators import Role
 from gateway.domain.tenants import Project
 from gateway.routes.panel.pages import MICROS, Pages
-from gateway.storage.reports import Spending, Traffic
+from gateway.storage.reports import Spending
+from gateway.storage.traffic import HOUR, Traffic
 
 DAYS_SHOWN = 30
 HOURS_SHOWN = 24
 MOST_SERIES = 7
+FAILURES_SHOWN = 8
 
 
 class ProjectToday(msgspec.Struct, frozen=True):
@@ -55,14 +57,14 @@ def dashboard_routes(office: Office, pages: Pages) -> list[Any]:
         today = now.astimezone(office.zone).date()
         days = [today - timedelta(days=back) for back in reversed(range(DAYS_SHOWN))]
         midnight = datetime.combine(today, datetime.min.time(), office.zone).astimezone(UTC)
-        since = now - timedelta(hours=HOURS_SHOWN - 1)
-        since = since.replace(minute=0, second=0, microsecond=0)
+        hours = _hours(now.astimezone(office.zone), midnight)
+        since = hours[-HOURS_SHOWN]
         projects = await office.tenants.list_projects()
         spending = await office.reports.spending(days[0], today)
-        traffic = await office.reports.traffic(since)
-        today_traffic = await office.reports.traffic(midnight)
+        all_traffic = await office.reports.traffic.of(hours, now)
+        traffic = [one for one in all_traffic if one.hour >= since]
+        today_traffic = [one for one in all_traffic if one.hour >= midnight]
         durations = await office.reports.durations(since)
-        hours = [since + timedelta(hours=one) for one in range(HOURS_SHOWN)]
         others = pages.words(request)("dashboard.others")
         mine = _today(projects, [one for one in spending if one.day == today], today_traffic)
         context = {
@@ -75,17 +77,24 @@ def dashboard_routes(office: Office, pages: Pages) -> list[Any]:
             "cached": sum(one.cached for one in today_traffic),
             "median": percentile(durations, 50),
             "p95": percentile(durations, 95),
-            "failures": await office.reports.failures(since),
+            "failures": await office.reports.traffic.failures(traffic, FAILURES_SHOWN),
             "day_labels": [f"{day:%d/%m}" for day in days],
             "day_series": _by_day(spending, days, others),
-            "hour_labels": [f"{hour.astimezone(office.zone):%H}:00" for hour in hours],
-            "hour_series": _by_hour(traffic, hours, pages.words(request)("dashboard.calls")),
+            "hour_labels": [f"{hour.astimezone(office.zone):%H:%M}" for hour in hours[-HOURS_SHOWN:]],
+            "hour_series": _by_hour(traffic, hours[-HOURS_SHOWN:], pages.words(request)("dashboard.calls")),
             "recipes": _totals(traffic, "recipe"),
             "models": _totals([one for one in traffic if one.model], "model"),
         }
         return pages.page(request, "dashboard.html", context)
 
     return [show_dashboard]
+
+
+def _hours(now: datetime, midnight: datetime) -> list[datetime]:
+    """Where the last hours begin, on the operators' clocks; those that are shown, and all of today's."""
+    hour = now.replace(minute=0, second=0, microsecond=0, fold=now.fold).astimezone(UTC)
+    count = max(HOURS_SHOWN, (hour - midnight) // HOUR + 1)
+    return [hour - HOUR * back for back in reversed(range(count))]
 
 
 def percentile(values: Sequence[int], percent: int) -> int | None:
@@ -131,10 +140,10 @@ def _by_day(spending: Sequence[Spending], days: Sequence[Any], others: str) -> l
 
 
 def _by_hour(traffic: Sequence[Traffic], hours: Iterable[datetime], name: str) -> list[Series]:
-    calls: defaultdict[str, int] = defaultdict(int)
+    calls: defaultdict[datetime, int] = defaultdict(int)
     for one in traffic:
         calls[one.hour] += one.calls
-    return [Series(name, tuple(float(calls[f"{hour:%Y-%m-%d %H}"]) for hour in hours))]
+    return [Series(name, tuple(float(calls[hour]) for hour in hours))]
 
 
 def _totals(traffic: Sequence[Traffic], field: str) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
@@ -19,9 +20,10 @@ from gateway.domain.errors import StoreAwayError
 from gateway.domain.operators import Role
 from gateway.routes.panel.pages import MICROS, SECURITY_HEADERS, Pages
 from gateway.storage.refusals import UnknownError
-from gateway.storage.reports import LedgerFilter, Position
+from gateway.storage.reports import LedgerFilter, LedgerPage, Position
 
 PAGE = 50
+LOOK_SECONDS = 1.0
 CSV_ROWS_AT_ONCE = 200
 LONGEST = 128
 COLUMNS = (
@@ -62,7 +64,7 @@ def ledger_routes(office: Office, pages: Pages) -> list[Any]:
     async def show_ledger(request: AnyRequest) -> Response[bytes]:
         query = request.query_params
         wanted, after = _filter(query), _position(query.get("after", ""))
-        page = await office.reports.page(wanted, after, PAGE)
+        page = await _found(office, wanted, after)
         fields = _fields(wanted)
         context = {
             "rows": page.rows,
@@ -91,6 +93,15 @@ def ledger_routes(office: Office, pages: Pages) -> list[Any]:
         return pages.page(request, "call.html", {"row": row, "key": keys.get(row.key_id or 0)})
 
     return [show_ledger, export_ledger, show_call]
+
+
+async def _found(office: Office, wanted: LedgerFilter, after: Position | None) -> LedgerPage:
+    """A page of rows that fit, looked for as long as a person likes to wait."""
+    until = time.monotonic() + LOOK_SECONDS
+    page = await office.reports.page(wanted, after, PAGE)
+    while not page.rows and page.older is not None and time.monotonic() < until:
+        page = await office.reports.page(wanted, page.older, PAGE)
+    return page
 
 
 async def _keys(office: Office, project: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
@@ -43,100 +44,156 @@ class BrainForm(msgspec.Struct, frozen=True, kw_only=True):
     wrong: tuple[str, ...] = ()
 
 
+class PriceForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What a form says of a model's price, as typed; and which of its fields are wrong."""
+
+    model: str = ""
+    input: str = ""
+    output: str = ""
+    cache_read: str = ""
+    cache_write: str = ""
+    wrong: tuple[str, ...] = ()
+
+
+NO_BRAIN = BrainForm()
+NO_PRICE = PriceForm()
+
+
 def model_routes(office: Office, pages: Pages) -> list[Any]:
     """The routes."""
-    return [*_brains(office, pages), *_prices(office, pages)]
+    desk = _Desk(office, pages)
+    return [*_brains(office, pages, desk), *_prices(office, pages, desk)]
 
 
-def _brains(office: Office, pages: Pages) -> list[Any]:
+class _Desk:
+    """The page, as it is shown after whatever was done."""
+
+    def __init__(self, office: Office, pages: Pages) -> None:
+        self._office = office
+        self._pages = pages
+
     async def show(
-        request: AnyRequest, form: BrainForm, *, editing: str = "", error: str = "", status: int = 200
+        self,
+        request: AnyRequest,
+        form: BrainForm = NO_BRAIN,
+        *,
+        editing: str = "",
+        price: PriceForm = NO_PRICE,
+        error: str = "",
+        status: int = 200,
     ) -> Response[bytes]:
+        """Pepper models, prices, and the forms as they were typed."""
         context = {
-            "brains": await office.catalog.list_brains(),
-            "models": await read_models(office.database, office.recipes),
+            "brains": await self._office.catalog.list_brains(),
+            "models": await read_models(self._office.database, self._office.recipes),
             "form": form,
+            "price": price,
             "editing": editing,
             "providers": PROVIDERS,
             "reasonings": [one.value for one in Reasoning],
             "error": error,
         }
-        return pages.page(request, "models.html", context, status=status)
+        return self._pages.page(request, "models.html", context, status=status)
 
-    async def found(name: str) -> Brain:
-        for brain in await office.catalog.list_brains():
+    async def found(self, name: str) -> Brain:
+        """A Pepper model. Raises `UnknownError`."""
+        for brain in await self._office.catalog.list_brains():
             if brain.name == name:
                 return brain
         raise UnknownError(f"there is no model {name!r}")
 
+
+def _brains(office: Office, pages: Pages, desk: _Desk) -> list[Any]:
     @get("/models", opt={"role": Role.VIEWER})
     async def show_models(request: AnyRequest) -> Response[bytes]:
         name = request.query_params.get("edit", "")
-        return await show(request, told(await found(name)) if name else BrainForm(), editing=name)
+        return await desk.show(request, told(await desk.found(name)) if name else NO_BRAIN, editing=name)
 
     @post("/models", opt={"role": Role.EDITOR})
     async def add_brain(request: AnyRequest) -> Response[bytes]:
         form, words = await read_form(request), pages.words(request)
         typed, changes = read_changes(form)
         if typed.wrong:
-            return await show(request, typed, error=words("models.wrong"), status=400)
+            return await desk.show(request, typed, error=words("models.wrong"), status=400)
         fresh = changed(Brain(name=read_name(typed.name), provider="", principal="", economy=""), changes)
         try:
             await office.catalog.add_brain(fresh, visitor_of(request).operator, office.now())
         except DuplicateError:
-            return await show(request, typed, error=words("models.taken"), status=409)
+            return await desk.show(request, typed, error=words("models.taken"), status=409)
         except RefusalError:
-            return await show(request, typed, error=words("models.fallback_wrong"), status=400)
+            return await desk.show(request, typed, error=words("models.fallback_wrong"), status=400)
         return go(MODELS, done="saved")
 
     @post("/models/change", opt={"role": Role.EDITOR})
     async def change_brain(request: AnyRequest) -> Response[bytes]:
         form, words, by = await read_form(request), pages.words(request), visitor_of(request).operator
-        name = (await found(form.text("name"))).name
+        name = (await desk.found(form.text("name"))).name
         if form.text("action") == "default":
             await office.catalog.set_default_brain(name, by, office.now())
             return go(MODELS, done="saved")
         typed, changes = read_changes(form)
         if typed.wrong:
-            return await show(request, typed, editing=name, error=words("models.wrong"), status=400)
+            return await desk.show(request, typed, editing=name, error=words("models.wrong"), status=400)
         try:
             await office.catalog.set_brain(name, changes, by, office.now())
         except RefusalError:
-            return await show(request, typed, editing=name, error=words("models.fallback_wrong"), status=400)
+            return await desk.show(
+                request, typed, editing=name, error=words("models.fallback_wrong"), status=400
+            )
         return go(MODELS, done="saved")
 
     return [show_models, add_brain, change_brain]
 
 
-def _prices(office: Office, pages: Pages) -> list[Any]:
+def _prices(office: Office, pages: Pages, desk: _Desk) -> list[Any]:
     @post("/models/price", opt={"role": Role.EDITOR})
     async def set_price(request: AnyRequest) -> Response[bytes]:
         form, words = await read_form(request), pages.words(request)
-        try:
-            unit = _unit_price(form)
-            model = read_name(form.text("model"))
-        except ValueError:
-            context = {"what": words("models.price_wrong"), "status": 400}
-            return pages.page(request, "trouble.html", context, status=400)
+        typed, unit = read_unit_price(form)
+        if unit is None:
+            return await desk.show(request, price=typed, error=words("models.price_wrong"), status=400)
         day = office.now().astimezone(office.zone).date()
-        price = Price(model=model, tiers=(unit,), origin=OPERATOR_PRICE, day=day)
+        price = Price(model=read_name(typed.model), tiers=(unit,), origin=OPERATOR_PRICE, day=day)
         await office.catalog.set_price(price, visitor_of(request).operator, office.now())
         return go(MODELS, done="saved")
 
     return [set_price]
 
 
-def _unit_price(form: Form) -> UnitPrice:
-    def amount(field: str) -> Any:
-        return read_price(form.text(field).replace(",", "."))
+def read_unit_price(form: Form) -> tuple[PriceForm, UnitPrice | None]:
+    """Read a price's form: as typed with the names of wrong fields, and as a price if none is."""
+    wrong: list[str] = []
 
+    def amount(field: str, otherwise: Decimal | None = None) -> Decimal:
+        text = form.text(field).replace(",", ".")
+        if not text and otherwise is not None:
+            return otherwise
+        try:
+            return read_price(text)
+        except ValueError:
+            wrong.append(field)
+            return Decimal()
+
+    try:
+        read_name(form.text("model"))
+    except ValueError:
+        wrong.append("model")
     listed = amount("input")
-    return UnitPrice(
+    unit = UnitPrice(
         input=listed,
         output=amount("output"),
-        cache_read=amount("cache_read") if form.text("cache_read") else listed,
-        cache_write=amount("cache_write") if form.text("cache_write") else listed,
+        cache_read=amount("cache_read", listed),
+        cache_write=amount("cache_write", listed),
     )
+    typed = PriceForm(
+        model=form.text("model"),
+        input=form.text("input"),
+        output=form.text("output"),
+        cache_read=form.text("cache_read"),
+        cache_write=form.text("cache_write"),
+        wrong=tuple(wrong),
+    )
+    return typed, None if wrong else unit
 
 
 def read_changes(form: Form) -> tuple[BrainForm, BrainChanges]:

@@ -43,6 +43,8 @@ OUTCOME_KINDS = {
     Outcome.INTERRUPTED: "warn",
     Outcome.FAILED: "bad",
     Outcome.LOST: "bad",
+    Outcome.NOTIFIED: "good",
+    Outcome.NOT_NOTIFIED: "warn",
 }
 """The colour each outcome is shown in."""
 

@@ -134,6 +134,7 @@ def _projects(office: Office, pages: Pages) -> list[Any]:
         try:
             project = await office.tenants.add_project(fresh, visitor_of(request).operator)
         except UnknownError:
+            typed = msgspec.structs.replace(typed, wrong=("brain",))
             return await shown.list(request, typed, name=name, error=words("projects.wrong"), status=400)
         except DuplicateError:
             return await shown.list(request, typed, name=name, error=words("projects.taken"), status=409)
@@ -153,9 +154,8 @@ def _projects(office: Office, pages: Pages) -> list[Any]:
             return await shown.one(request, project, form=typed, error=words("projects.wrong"), status=400)
         try:
             await office.tenants.set_project(name, changes, visitor_of(request).operator, office.now())
-        except UnknownError:
-            raise
         except RefusalError:
+            typed = msgspec.structs.replace(typed, wrong=("brain",))
             return await shown.one(request, project, form=typed, error=words("projects.wrong"), status=400)
         return go(f"{PROJECTS}/{name}", done="saved")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import Request, Response, get, post
@@ -67,7 +68,7 @@ def recipe_routes(office: Office, pages: Pages) -> list[Any]:
     async def set_text(request: AnyRequest) -> Response[bytes]:
         form, by = await read_form(request), visitor_of(request).operator
         recipe, project = desk.file(form.text("recipe")), _project(form.text("project"))
-        there = f"{RECIPES}/{recipe.name}" + (f"?project={project}&" if project else "?") + "done=saved"
+        there = f"{RECIPES}/{recipe.name}?{urlencode({'project': project or '', 'done': 'saved'})}"
         match form.text("action"):
             case "withdraw":
                 await office.catalog.withdraw_recipe(recipe.name, by, office.now(), project=project)

@@ -19,7 +19,7 @@ from gateway.vectors.pgvector.schema import prepare
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    Connection = asyncpg.Connection[asyncpg.Record]
+    from gateway.vectors.pgvector.driver import Connection
 
 Result = TypeVar("Result")
 

@@ -21,7 +21,8 @@ from gateway.vectors.pgvector.schema import TABLE
 from gateway.vectors.pgvector.wall import inside
 
 if TYPE_CHECKING:
-    from gateway.vectors.pgvector.connections import Connection, Connections
+    from gateway.vectors.pgvector.connections import Connections
+    from gateway.vectors.pgvector.driver import Connection
 
 ABOVE_PASSAGES = 20_000
 MOST_DIMENSIONS = 4_000

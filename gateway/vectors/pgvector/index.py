@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from gateway.ports import Match
     from gateway.vectors.arithmetic import Floats
-    from gateway.vectors.pgvector.connections import Connection
+    from gateway.vectors.pgvector.driver import Connection
 
 WRITE_SECONDS = 20.0
 TURN_SECONDS = 4.0

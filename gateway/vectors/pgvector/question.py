@@ -14,7 +14,7 @@ from gateway.vectors.pgvector.wall import inside
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gateway.vectors.pgvector.connections import Connection
+    from gateway.vectors.pgvector.driver import Connection
 
 # The distance of unit vectors is the negative product. It is named once: what is named twice is reckoned twice.
 _SCAN = f"""

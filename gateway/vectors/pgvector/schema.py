@@ -14,7 +14,7 @@ import asyncpg
 from gateway.domain.errors import StoreAwayError
 
 if TYPE_CHECKING:
-    from gateway.vectors.pgvector.connections import Connection
+    from gateway.vectors.pgvector.driver import Connection
 
 TABLE = "pepper_passages"
 LEAST_VERSION = (0, 8)

@@ -10,7 +10,7 @@ from gateway.vectors.pgvector.connections import ANSWER_SECONDS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from gateway.vectors.pgvector.connections import Connection
+    from gateway.vectors.pgvector.driver import Connection
 
 
 @asynccontextmanager

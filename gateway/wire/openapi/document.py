@@ -32,7 +32,7 @@ def document(version: str) -> dict[str, Any]:
             "version": version,
             "summary": "Un solo indirizzo per più provider di AI",
             "description": _ABOUT.format(method=METHOD_NOT_ALLOWED.status, address=UNKNOWN_ADDRESS),
-            "license": {"name": "MIT", "identifier": "MIT"},
+            "license": {"name": "MIT"},
         },
         "servers": [{"url": "/", "description": "Questo gateway"}],
         "tags": [

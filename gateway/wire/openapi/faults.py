@@ -68,8 +68,10 @@ def _response(status: int, faults: list[Fault], address: str) -> dict[str, Any]:
         "content": {
             "application/json": {
                 "schema": {
-                    "$ref": "#/components/schemas/Errore",
-                    "properties": {"errore": {"properties": {"codice": {"enum": codes}}}},
+                    "allOf": [
+                        {"$ref": "#/components/schemas/Errore"},
+                        {"properties": {"errore": {"properties": {"codice": {"enum": codes}}}}},
+                    ]
                 },
                 "examples": {code: {"value": told} for code, told in examples.failures(faults).items()},
             }

@@ -10,7 +10,7 @@ SwaggerUIBundle({
   url: "/pepper/openapi.json",
   dom_id: "#viewer",
   deepLinking: true,
-  defaultModelRendering: "model",
+  defaultModelRendering: "example",
   defaultModelsExpandDepth: 0,
   docExpansion: "list",
   validatorUrl: null,

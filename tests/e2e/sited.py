@@ -1,0 +1,18 @@
+"""The gateway's application over a documentation site that the tests have built (`python -m granian --factory ...`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from litestar import Litestar
+
+from gateway import app
+
+SITE = "TESTED_SITE"
+
+
+def application() -> Litestar:
+    folder = Path(os.environ[SITE])
+    app.site_folder = lambda: folder
+    return app.application()
