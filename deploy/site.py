@@ -22,6 +22,8 @@ VIEWER_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 ADDRESS = "/docs/"
 SUMMARY = "Pepper is a gateway that gives many projects one door to several AI providers."
 FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n+", re.DOTALL)
+NAMED_BLOCK = re.compile(r"^(```\w+) .+$", re.MULTILINE)
+"""Blocks that tests look for have a name after their language, which MkDocs takes for no block at all."""
 LINK = re.compile(r"(\]\()([^)\s:#/][^)\s:#]*)((?:#[^)\s]*)?\))")
 PACKED = {".css", ".html", ".js", ".json", ".md", ".svg", ".txt"}
 WORTH_PACKING = 1024
@@ -38,6 +40,7 @@ def gather(pages: Path) -> None:
     for page in pages.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         text = text.replace("../CHANGELOG.md", "changelog.md")
+        text = NAMED_BLOCK.sub(r"\1", text)
         if page.name == "changelog.md":
             text = text.replace("](docs/", "](")
         page.write_text(text, encoding="utf-8")
@@ -75,7 +78,8 @@ def build(config: object, site: Path) -> None:
     mkdocs_build(config)
     missing = site / "404.html"  # shown at any address, so it can't have relative links
     text = re.sub(r'((?:href|src)=")/(?!/)', rf"\1{ADDRESS}", missing.read_text(encoding="utf-8"))
-    text = re.sub(r'("base": ?)"/"', rf'\1"{ADDRESS[:-1]}"', text)
+    text = text.replace(f'href="{ADDRESS}."', f'href="{ADDRESS}"')
+    text = re.sub(r'("base": ?)"/"', rf'\1"{ADDRESS}"', text)
     missing.write_text(re.sub(r'("search": ?")/', rf"\1{ADDRESS}", text), encoding="utf-8")
     for name in ("sitemap.xml", "sitemap.xml.gz"):  # they want to know the host
         (site / name).unlink(missing_ok=True)

@@ -13,48 +13,23 @@ import logging
 import os
 import resource
 import signal
-import struct
 import sys
 import threading
 import time
-from enum import IntEnum
 from io import BytesIO
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final
 
 from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, WrongPasswordError
 
-SECONDS: Final = 5
-"""How long the parent waits for the count of one file; the process itself outlives that by one second at most."""
+from gateway.attachments.verdicts import ANSWER, COUNTING_SECONDS, HEADER, Outcome, Verdict
+
 MEMORY_BYTES: Final = 512 * 1024 * 1024
 NICENESS: Final = 5
 """Counting yields to answering."""
 
-HEADER: Final = struct.Struct("!Q")
-"""Before each file: how many base64 characters follow."""
-ANSWER: Final = struct.Struct("!BI")
-"""For each file, and once at the start: an outcome and a number of pages."""
 MEMORY_CHECK_SECONDS: Final = 0.02
 _ENDED_FOR_MEMORY: Final = 3
-
-
-class Outcome(IntEnum):
-    """How a count ended; the last two are told by the parent alone."""
-
-    COUNTED = 0
-    ENCRYPTED = 1
-    DAMAGED = 2
-    NO_PAGES = 3
-    TOO_COMPLEX = 4
-    TOO_SLOW = 5
-    CRASHED = 6
-
-
-class Verdict(NamedTuple):
-    """What is known of a PDF after counting."""
-
-    outcome: Outcome
-    pages: int = 0
 
 
 class EncryptedError(Exception):
@@ -103,7 +78,7 @@ def serve(files: BinaryIO, answers: int) -> None:
     """Read one file at a time and answer it."""
     while len(header := files.read(HEADER.size)) == HEADER.size:
         # The parent gives up before; this is for when there is none any more. Nothing in Python can hold it up.
-        signal.setitimer(signal.ITIMER_REAL, SECONDS + 1)
+        signal.setitimer(signal.ITIMER_REAL, COUNTING_SECONDS + 1)
         (length,) = HEADER.unpack(header)
         written = files.read(length)
         if len(written) < length:

@@ -10,30 +10,13 @@ import logging
 import os
 import signal
 import sys
-from enum import IntEnum
 from io import BytesIO
-from typing import Final
 
 from pypdf import PdfReader
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError, WrongPasswordError
 
 from gateway.attachments.counter import NICENESS, EncryptedError, limit_resources
-
-SECONDS: Final = 30
-"""How long the parent waits for one file; the process itself outlives that by one second at most."""
-
-
-class Reading(IntEnum):
-    """How reading ended; the last two are told by the parent alone."""
-
-    READ = 0
-    ENCRYPTED = 1
-    DAMAGED = 2
-    WITHOUT_TEXT = 3
-    TOO_COMPLEX = 4
-    TOO_LONG = 5
-    TOO_SLOW = 6
-    CRASHED = 7
+from gateway.attachments.verdicts import READING_SECONDS, Reading
 
 
 class _TooLongError(Exception):
@@ -46,7 +29,7 @@ def main(most: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # Nothing in Python can hold this up, and it ends the process also when its parent is gone.
-    signal.setitimer(signal.ITIMER_REAL, SECONDS + 1)
+    signal.setitimer(signal.ITIMER_REAL, READING_SECONDS + 1)
     logging.disable(logging.CRITICAL)
     os.nice(NICENESS)
     limit_resources()

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
-from gateway.attachments.counter import Outcome
 from gateway.attachments.processes import CountingAwayError, CountingProcesses
 from gateway.attachments.refusals import unreadable
+from gateway.attachments.verdicts import Outcome
 from gateway.domain.errors import STORE_UNAVAILABLE, TOO_MANY_REQUESTS, Failure
 
 COUNTS_PER_PROJECT = 2

@@ -8,8 +8,8 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from signal import SIGALRM
 
-from gateway.attachments.extractor import SECONDS, Reading
 from gateway.attachments.processes import PASSED_ON
+from gateway.attachments.verdicts import READING_SECONDS, Reading
 
 AT_ONCE = 2
 _BOOT = "import sys; sys.path[:] = sys.argv[2:]; from gateway.attachments.extractor import main; main(int(sys.argv[1]))"
@@ -32,7 +32,7 @@ class PdfTexts:
 
     """
 
-    def __init__(self, *, seconds: float = SECONDS) -> None:
+    def __init__(self, *, seconds: float = READING_SECONDS) -> None:
         self._places = asyncio.Semaphore(AT_ONCE)
         self._seconds = seconds
 

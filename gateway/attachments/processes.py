@@ -11,7 +11,7 @@ import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 
-from gateway.attachments.counter import ANSWER, HEADER, SECONDS, Outcome, Verdict
+from gateway.attachments.verdicts import ANSWER, COUNTING_SECONDS, HEADER, Outcome, Verdict
 
 MOST_PROCESSES = 4
 FILES_PER_PROCESS = 100
@@ -121,7 +121,7 @@ class CountingProcesses:
         self,
         *,
         most: int = MOST_PROCESSES,
-        seconds: float = SECONDS,
+        seconds: float = COUNTING_SECONDS,
         files: int = FILES_PER_PROCESS,
         patience: float = PATIENCE_SECONDS,
         command: tuple[str, ...] | None = None,

@@ -30,7 +30,7 @@ from gateway.storage.reports import Reports
 from gateway.storage.sealing import Seal, SealBrokenError
 
 DUTY = "alerts"
-WORK_SECONDS = 5.0
+WORK_SECONDS = 2.0
 TOLD_AT_ONCE = 8
 KEPT = timedelta(days=30)
 """How long it is remembered what was told."""

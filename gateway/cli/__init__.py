@@ -14,6 +14,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 from typing_extensions import override
 
+from gateway import collector
 from gateway.cli.shared import complain
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def pepper() -> None:
 
 def main() -> None:
     """Run the command of this process's arguments and end the process with its status."""
+    collector.calm()
     os.umask(0o077)  # what Pepper writes holds conversations: its owner alone reads it
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

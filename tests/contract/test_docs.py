@@ -21,7 +21,17 @@ from gateway.routes import exchange, responses
 from gateway.storage.first_start import BRAINS
 from gateway.wire.replies import MetaReply
 from gateway.wire.requests import CompletionBody
-from tests.docs import DOCS, ERRORS, errors_page, names, page_text, prose, section
+from tests.docs import (
+    DOCS,
+    ERRORI,
+    ERRORS,
+    errors_page,
+    names,
+    page_text,
+    pagina_degli_errori,
+    prose,
+    section,
+)
 
 ROOT = DOCS.parent
 GATEWAY = ROOT / "gateway"
@@ -32,6 +42,7 @@ GATEWAY = ROOT / "gateway"
 
 def test_the_errors_are_the_table() -> None:
     assert ERRORS.read_text() == errors_page(), "docs/errors.md is old: python -m tests.docs"
+    assert ERRORI.read_text() == pagina_degli_errori(), "docs/it/errori.md is old: python -m tests.docs"
 
 
 # --- settings -------------------------------------------------------------------------------------------------------
@@ -227,6 +238,8 @@ def _anchors(page: Path) -> set[str]:
     }
 
 
+SERVED = {"/docs/llms.txt", "/docs/it/contratto/", "/pepper/openapi.json"}
+"""Addresses of the gateway that pages lead to; tests/e2e/test_site.py asks for them."""
 PAGES = (ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md")))
 
 
@@ -235,6 +248,9 @@ def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" in target:
+            continue
+        if target.startswith("/"):
+            assert target in SERVED
             continue
         path, _, anchor = target.partition("#")
         other = (page.parent / path).resolve() if path else page

@@ -204,7 +204,7 @@ def test_every_state_is_documented() -> None:
 def test_every_address_is_documented() -> None:
     served = set(re.findall(r'address\(\s*"(/[^"]+)"', Path(app.__file__).read_text()))
     told = section(page_text("operating.md"), "## Addresses")
-    assert set(re.findall(r"`(?:GET|POST) (/[a-z.]+)", told)) == served
+    assert set(re.findall(r"`(?:GET|POST) (/[a-z./]+)", told)) == served
 
 
 def test_every_outcome_of_the_ledger_is_documented() -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import func, select, update
 from gateway.domain.calls import Attempt, CallRecord, Outcome
 from gateway.domain.usage import UnitPrice, Usage
 from gateway.storage import schema
-from gateway.storage.calls import Calls
+from gateway.storage.calls import Calls, LedgerEntry
 from gateway.storage.columns import database_now
 from gateway.storage.conversations import Conversations
 from gateway.storage.database import Database
@@ -290,3 +290,23 @@ async def test_two_who_settle_the_same_orphan_release_it_once(database: Database
     assert (await settlers[0].spent("alfa", TODAY), await reserved(database)) == (2, 10)
     for each in settlers:
         await each.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(map(chr, range(1, 128))),
+        "\\",
+        "'",
+        "\\'",
+        "'; DROP TABLE calls; --",
+        '"\\"',
+        "%s %(a)s %%",
+        "\0",
+        "àé€😀\u2028",
+    ],
+)
+async def test_any_text_comes_back_as_it_was_written(calls: Calls, text: str) -> None:
+    written = msgspec.structs.replace(record("req_odd"), brain=text[:100], model=text[-100:])
+    assert await calls.commit([LedgerEntry(record=written)]) == 1
+    assert await calls.find_call("alfa", "req_odd") == written

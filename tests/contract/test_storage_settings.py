@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import select, update
 
@@ -131,17 +132,22 @@ async def test_a_mail_servers_password_goes_to_no_other_server(settings: Operato
     with pytest.raises(RefusalError):
         await settings.set_mail(SERVER, ANNA, NOW)
     await settings.set_mail(SERVER, ANNA, NOW, password="parola")
-    other_sender = MailServer(**{**_fields(SERVER), "sender": "altri@example.it"})
+    other_sender = msgspec.structs.replace(SERVER, sender="altri@example.it")
     await settings.set_mail(other_sender, ANNA, NOW)
     kept = await settings.read()
     assert kept.mail == other_sender
     assert kept.mail_password is not None
     assert SEAL.open(MAIL_PASSWORD, kept.mail_password) == "parola"
-    for changed in ({"host": "ladro.example"}, {"port": 25}, {"user": "tu"}, {"security": Security.TLS}):
+    for changed in (
+        msgspec.structs.replace(SERVER, host="ladro.example"),
+        msgspec.structs.replace(SERVER, port=25),
+        msgspec.structs.replace(SERVER, user="tu"),
+        msgspec.structs.replace(SERVER, security=Security.TLS),
+    ):
         with pytest.raises(RefusalError):
-            await settings.set_mail(MailServer(**{**_fields(SERVER), **changed}), ANNA, NOW)
+            await settings.set_mail(changed, ANNA, NOW)
     assert (await settings.read()).mail == other_sender
-    await settings.set_mail(MailServer(**{**_fields(SERVER), "user": ""}), ANNA, NOW)
+    await settings.set_mail(msgspec.structs.replace(SERVER, user=""), ANNA, NOW)
     assert (await settings.read()).mail_password is None
     await settings.set_mail(None, ANNA, NOW)
     assert (await settings.read()).mail is None
@@ -169,10 +175,6 @@ async def test_what_can_not_be_read_is_not_set(database: Database, settings: Ope
 
     await database.transact(damage)
     assert (await settings.read()).conversation_days == PanelSettings().conversation_days
-
-
-def _fields(server: MailServer) -> dict[str, object]:
-    return {name: getattr(server, name) for name in server.__struct_fields__}
 
 
 # --- alerts ---------------------------------------------------------------------------------------------------------

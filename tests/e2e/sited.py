@@ -14,5 +14,5 @@ SITE = "TESTED_SITE"
 
 def application() -> Litestar:
     folder = Path(os.environ[SITE])
-    app.site_folder = lambda: folder
+    vars(app)["site_folder"] = lambda: folder
     return app.application()

@@ -234,7 +234,7 @@ async def test_trying_out_is_a_call_in_the_ledger_and_the_audit(gateway: Gateway
     assert "Chiesta da redattrice@example.it" in receipt
 
     gateway.fakes.claude.default = status(400)
-    failed = await editor.post(path, fields, page=path)
+    failed = await editor.post(path, {**fields, "content": "Un altro."}, page=path)
     assert failed.status_code == 200
     assert 'role="alert"' in failed.text
     assert len(await gateway.desk.rows(tenant)) == 2

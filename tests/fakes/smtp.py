@@ -252,7 +252,7 @@ class _Session:
         self._say("354 avanti")
         lines: list[str] = []
         while (line := self._line(MOST_LINE)) != ".":
-            lines.append(line[1:] if line.startswith(".") else line)
+            lines.append(line.removeprefix("."))
         if self._server.moods.data is not None:
             self._say(self._server.moods.data)
         else:

@@ -18,10 +18,10 @@ import pytest
 import uvloop
 from typing_extensions import override
 
-from gateway.attachments.counter import Outcome, Verdict
 from gateway.attachments.pdf import PageCounter
 from gateway.attachments.processes import CountingAwayError, CountingProcesses
 from gateway.attachments.read import Attachments
+from gateway.attachments.verdicts import Outcome, Verdict
 from gateway.domain import errors
 from gateway.domain.completion import Attachment, Pdf
 from gateway.domain.errors import Failure
@@ -242,7 +242,7 @@ async def main():
     idle = CountingProcesses()
     await idle.count(ONE)
     busy = CountingProcesses(
-        command=doing("counter.SECONDS = 1; counter.count_pages = lambda data: time.sleep(60)")
+        command=doing("counter.COUNTING_SECONDS = 1; counter.count_pages = lambda data: time.sleep(60)")
     )
     counting = asyncio.create_task(busy.count(ONE))
     while not busy.ids:

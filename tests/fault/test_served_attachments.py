@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.attachments.counter import SECONDS
+from gateway.attachments.verdicts import COUNTING_SECONDS as SECONDS
 from gateway.domain.limits import BYTES_PER_MB
 from gateway.domain.tenants import Permission
 from tests.e2e import told

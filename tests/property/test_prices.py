@@ -13,9 +13,13 @@ from gateway.domain.usage import SEARCH_PRICE, Price, UnitPrice, Usage
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 amounts = st.decimals(min_value=0, max_value=10**11, allow_nan=False, allow_infinity=False) | st.sampled_from(
-    [Decimal(text) for text in ("0", "5", "25", "0.5", "6.25", "0.0025", "1E+2", "0.1234567890123456789012345678901")]
+    [
+        Decimal(text)
+        for text in ("0", "5", "25", "0.5", "6.25", "0.0025", "1E+2", "0.1234567890123456789012345678901")
+    ]
 )
 tokens = st.integers(0, 3_000_000)
+usages = st.builds(Usage, tokens, tokens, tokens, tokens, st.integers(0, 5))
 
 
 @st.composite
@@ -38,15 +42,19 @@ def rounded(dollars: Decimal) -> int:
     return int((dollars * 1_000_000).to_integral_value())
 
 
-@given(prices(), tokens, tokens, tokens, tokens, st.integers(0, 5), st.sampled_from(["1", "0.5", "0.3"]))
-def test_a_cost_is_the_exact_one_rounded_once(
-    price: Price, given_: int, taken: int, read: int, written: int, searches: int, share: str
-) -> None:
-    usage = Usage(given_, taken, read, written, searches)
-    unit = [tier for tier in price.tiers if tier is price.tiers[0] or usage.total_input > tier.above_input_tokens][-1]
+@given(prices(), usages, st.sampled_from(["1", "0.5", "0.3"]))
+def test_a_cost_is_the_exact_one_rounded_once(price: Price, usage: Usage, share: str) -> None:
+    unit = [
+        tier for tier in price.tiers if tier is price.tiers[0] or usage.total_input > tier.above_input_tokens
+    ][-1]
     with localcontext(EXACT):
-        amount = given_ * unit.input + taken * unit.output + read * unit.cache_read + written * unit.cache_write
-        exact = rounded(amount / 1_000_000 * Decimal(share) + searches * SEARCH_PRICE)
+        amount = (
+            usage.input_tokens * unit.input
+            + usage.output_tokens * unit.output
+            + usage.cache_read_tokens * unit.cache_read
+            + usage.cache_write_tokens * unit.cache_write
+        )
+        exact = rounded(amount / 1_000_000 * Decimal(share) + usage.searches * SEARCH_PRICE)
     assert price.unit_for(usage.total_input) is unit
     assert price.cost_of(usage, share=Decimal(share)) == exact
 

@@ -104,7 +104,7 @@ def test_what_owners_type_is_read_strictly() -> None:
         with pytest.raises(ValueError):
             read_mail_host(wrong)
     assert (read_port("25"), read_conversation_days(" 30 ")) == (25, 30)
-    for wrong in ("0", "-1", "1.5", "65536", "١", ""):
+    for wrong in ("0", "-1", "1.5", "65536", "\u0661", ""):
         with pytest.raises(ValueError):
             read_port(wrong)
     with pytest.raises(ValueError):

@@ -19,4 +19,6 @@ async def bounded_body(exchange: Exchange) -> bytes:
 
     """
     exchange.require_declared_size(BODY_BYTES)
-    return await exchange.body(BODY_BYTES, Patience(max(0.0, exchange.arrived + BODY_SECONDS - time.monotonic())))
+    return await exchange.body(
+        BODY_BYTES, Patience(max(0.0, exchange.arrived + BODY_SECONDS - time.monotonic()))
+    )

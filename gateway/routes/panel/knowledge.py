@@ -7,6 +7,7 @@ from typing import Any
 
 from litestar import Request, Response, get, post
 from litestar.datastructures import UploadFile
+from litestar.params import FromPath
 
 from gateway.attachments.pdf_text import UnreadableError
 from gateway.chain.looking import MAX_QUESTION_CHARACTERS
@@ -89,11 +90,11 @@ def _lists(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
         return pages.page(request, "knowledge.html", context)
 
     @get("/knowledge/{name:str}", opt={"role": Role.VIEWER})
-    async def show_shelf(request: AnyRequest, name: str) -> Response[bytes]:
+    async def show_shelf(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         return await shown.shelf(request, await office.tenants.get_project(name))
 
     @get("/knowledge/{name:str}/{document:int}", opt={"role": Role.VIEWER})
-    async def show_document(request: AnyRequest, name: str, document: int) -> Response[bytes]:
+    async def show_document(request: AnyRequest, name: FromPath[str], document: FromPath[int]) -> Response[bytes]:
         project = await office.tenants.get_project(name)
         try:
             one, passages = await office.looking.passages(scope_of(request, project), document)
@@ -122,7 +123,7 @@ def _lists(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
 
 def _changes(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
     @post("/knowledge/{name:str}/add", opt={"role": Role.EDITOR})
-    async def add_document(request: AnyRequest, name: str) -> Response[bytes]:
+    async def add_document(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, words = await read_form(request), pages.words(request)
         project = await office.tenants.get_project(name)
         typed = {"name": form.text("name"), "text": form.whole("text")}
@@ -140,7 +141,7 @@ def _changes(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
         )
 
     @post("/knowledge/{name:str}/{document:int}/remove", opt={"role": Role.EDITOR})
-    async def remove_document(request: AnyRequest, name: str, document: int) -> Response[bytes]:
+    async def remove_document(request: AnyRequest, name: FromPath[str], document: FromPath[int]) -> Response[bytes]:
         project = await office.tenants.get_project(name)
         by = visitor_of(request).operator
         try:
@@ -150,7 +151,7 @@ def _changes(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
         return go(f"{KNOWLEDGE}/{name}", done="taken_out")
 
     @post("/knowledge/{name:str}/reindex", opt={"role": Role.EDITOR})
-    async def reindex(request: AnyRequest, name: str) -> Response[bytes]:
+    async def reindex(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         project, words = await office.tenants.get_project(name), pages.words(request)
         try:
             done = await office.library.reindex(scope_of(request, project), by=visitor_of(request).operator)
@@ -159,7 +160,7 @@ def _changes(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
         return await shown.shelf(request, project, done=words("knowledge.reindexed", count=len(done)))
 
     @post("/knowledge/{name:str}/search", opt={"role": Role.EDITOR})
-    async def search(request: AnyRequest, name: str) -> Response[bytes]:
+    async def search(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, words = await read_form(request), pages.words(request)
         project, question = await office.tenants.get_project(name), form.text("question")
         if not 1 <= len(question) <= MAX_QUESTION_CHARACTERS:

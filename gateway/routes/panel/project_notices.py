@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, Response, post
+from litestar.params import FromPath
 
 from gateway.core import Office
 from gateway.domain.notices import read_public_url, secret_purpose
@@ -24,7 +25,7 @@ def notice_routes(office: Office, pages: Pages) -> list[Any]:
     shown = ProjectPages(office, pages)
 
     @post("/projects/{name:str}/notices", opt={"role": Role.EDITOR})
-    async def set_address(request: AnyRequest, name: str) -> Response[bytes]:
+    async def set_address(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, words, by = await read_form(request), pages.words(request), visitor_of(request).operator
         project = await office.tenants.get_project(name)
         if form.text("action") == "remove":

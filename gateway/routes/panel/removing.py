@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, Response, get, post
+from litestar.params import FromPath
 
 from gateway.core import Office
 from gateway.domain.operators import Role
@@ -34,11 +35,11 @@ def removing_routes(office: Office, pages: Pages) -> list[Any]:
         return pages.page(request, "remove.html", context, status=status)
 
     @get("/projects/{name:str}/remove", opt={"role": Role.OWNER})
-    async def show_removal(request: AnyRequest, name: str) -> Response[bytes]:
+    async def show_removal(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         return await show(request, await office.tenants.get_project(name))
 
     @post("/projects/{name:str}/remove", opt={"role": Role.OWNER})
-    async def remove_project(request: AnyRequest, name: str) -> Response[bytes]:
+    async def remove_project(request: AnyRequest, name: FromPath[str]) -> Response[bytes]:
         form, words = await read_form(request), pages.words(request)
         project = await office.tenants.get_project(name)
         typed = form.text("name")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response, get, post
+from litestar.params import FromPath
 
 from gateway.chain.alerting import channels_of
 from gateway.core import Office
@@ -123,7 +124,7 @@ class _Shown:
 
 def _keys(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
     @post("/settings/keys/{provider:str}", opt={"role": Role.OWNER})
-    async def set_key(request: AnyRequest, provider: str) -> Response[bytes]:
+    async def set_key(request: AnyRequest, provider: FromPath[str]) -> Response[bytes]:
         form, words, by = await read_form(request), pages.words(request), visitor_of(request).operator
         if provider not in PROVIDERS:
             raise UnknownError("there is no such provider")

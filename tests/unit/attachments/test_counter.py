@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from gateway.attachments import counter
-from gateway.attachments.counter import ANSWER, HEADER, Outcome, Verdict, judge, serve
+from gateway.attachments.counter import judge, serve
+from gateway.attachments.verdicts import ANSWER, HEADER, Outcome, Verdict
 from tests.unit.attachments import corpus
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.attachments.extractor import Reading
 from gateway.attachments.pdf_text import PdfTexts, UnreadableError
+from gateway.attachments.verdicts import Reading
 from tests.unit.attachments.corpus import assembled, encrypted, pdf
 
 MOST = 500_000
