@@ -87,6 +87,6 @@ $(VENV)/.dev-assets: $(VENV)/.test panel/package-lock.json deploy/assets.py
 	@touch $(VENV)/.assets $@
 
 # The documentation that the gateway serves at /docs.
-$(VENV)/.site: $(VENV)/.runtime $(wildcard docs/*.md docs/*/*) CHANGELOG.md deploy/site.py deploy/site.yml
+$(VENV)/.site: $(VENV)/.assets $(wildcard docs/*.* docs/*/* deploy/theme/*.* deploy/theme/*/*.* deploy/theme/*/*/*) CHANGELOG.md deploy/site.py deploy/site.yml
 	@if $(BIN)/python deploy/site.py; then touch $@; elif [ "$$CI" = true ]; then exit 1; \
 	else echo "the documentation could not be built: /docs will not be served" >&2; fi

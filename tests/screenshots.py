@@ -63,6 +63,7 @@ SETTLE_MS = 900
 )
 def screenshots(*, folder: Path | None) -> None:
     """Take the pictures."""
+    (folder or IMAGES).mkdir(parents=True, exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="pepper-pictures-"))
     try:
         with ClaudeServer() as claude, OpenAIServer() as openai:
@@ -78,11 +79,9 @@ async def _take(gateway: Gateway, folder: Path | None) -> None:
     async with gateway.connected(), browsing() as browser:
         request = await _furnish(gateway)
         if folder is None:
-            IMAGES.mkdir(exist_ok=True)
             for name, (path, look) in SHOWN.items():
                 await _picture(gateway, browser, path, look, IMAGES / f"{name}.png", whole=False)
             return
-        folder.mkdir(parents=True, exist_ok=True)
         for name, path in _pages(request).items():
             for look in (DESK_LIGHT, DESK_DARK, PHONE):
                 await _picture(gateway, browser, path, look, folder / f"{name}-{look.name}.png", whole=True)
@@ -120,6 +119,11 @@ async def _picture(
         await owner.go(path)
         await owner.page.wait_for_timeout(SETTLE_MS)
         taken = await owner.page.screenshot(full_page=whole)
+    await asyncio.to_thread(_keep, taken, file)
+
+
+def _keep(taken: bytes, file: Path) -> None:
+    """A palette makes it small."""
     image = Image.open(io.BytesIO(taken)).convert("RGB")
     image.quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
     click.echo(f"{file} {file.stat().st_size // 1000} kB")

@@ -12,7 +12,7 @@ from litestar.params import FromPath
 from gateway.attachments.pdf_text import UnreadableError
 from gateway.chain.looking import MAX_QUESTION_CHARACTERS
 from gateway.core import Office
-from gateway.domain.errors import Failure
+from gateway.domain.errors import UNAUTHORIZED, Failure
 from gateway.domain.inputs import read_document_name
 from gateway.domain.knowledge import MAX_DOCUMENT_CHARACTERS, MAX_DOCUMENT_NAME
 from gateway.domain.limits import BYTES_PER_MB, MAX_DOCUMENT_MB
@@ -76,6 +76,9 @@ class _Shown:
     ) -> Response[bytes]:
         """The same after a refusal of the chain, in its words."""
         fault = failure.fault
+        if fault is UNAUTHORIZED:  # what a partner is told of a project that is switched off
+            error = self._pages.words(request)("knowledge.disabled")
+            return await self.shelf(request, project, error=error, status=409, **more)
         reason = f" ({failure.reason})" if failure.reason else ""
         error = f"{fault.status} {fault.code}: {failure.message}{reason}"
         return await self.shelf(request, project, error=error, status=fault.status, **more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from typing import Any
 from urllib.parse import urlencode
@@ -24,6 +25,9 @@ from gateway.storage.refusals import UnknownError
 
 RECIPES = "/panel/recipes"
 SWITCH = {"on": True, "off": False, "file": None}
+LINES_AROUND = 3
+LINES_COMPARED = 2_000
+"""Of longer texts each stands whole: comparing them could take minutes."""
 TRIAL_VERSION = 2
 """For reading a text before it is kept; the store counts the versions."""
 
@@ -31,7 +35,7 @@ AnyRequest = Request[Any, Any, Any]
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line of a comparison; `kind` is same, ins or del."""
+    """One line of a comparison; `kind` is same, ins, del or skip (then `text` says how many equal lines are left out)."""
 
     kind: str
     text: str
@@ -142,6 +146,8 @@ class _Desk:
         shown = text if text is not None else (live.text if live else in_force.instructions)
         trial = self.check(recipe, project, shown) if preview else None
         switches = rows.switches.get(recipe.name)
+        instructions = recipe.instructions, (trial or in_force).instructions
+        difference = await asyncio.to_thread(differences, *instructions)
         context = {
             "recipe": in_force,
             "file": recipe,
@@ -151,7 +157,7 @@ class _Desk:
             "live": live,
             "text": shown,
             "trial": trial,
-            "difference": differences(recipe.instructions, (trial or in_force).instructions),
+            "difference": difference,
             "switches": switches,
             "levels": [one.value for one in Level],
             "error": error,
@@ -160,12 +166,25 @@ class _Desk:
 
 
 def differences(before: str, after: str) -> list[Line]:
-    """Every line of two texts, marked where they differ; empty when they don't."""
-    if before == after:
-        return []
-    lines = difflib.ndiff(before.splitlines(), after.splitlines())
-    kinds = {"+ ": "ins", "- ": "del", "  ": "same"}
-    return [Line(kinds[line[:2]], line[2:]) for line in lines if line[:2] in kinds]
+    """Where two texts differ, with the lines around; empty when they don't."""
+    old, new = before.splitlines(), after.splitlines()
+    if max(len(old), len(new)) > LINES_COMPARED:
+        return [] if old == new else [Line("del", text) for text in old] + [Line("ins", text) for text in new]
+    lines: list[Line] = []
+    seen = 0
+    for group in difflib.SequenceMatcher(None, old, new).get_grouped_opcodes(LINES_AROUND):
+        if skipped := group[0][1] - seen:
+            lines.append(Line("skip", str(skipped)))
+        for kind, old_begin, old_end, new_begin, new_end in group:
+            if kind == "equal":
+                lines += [Line("same", text) for text in old[old_begin:old_end]]
+                continue
+            lines += [Line("del", text) for text in old[old_begin:old_end]]
+            lines += [Line("ins", text) for text in new[new_begin:new_end]]
+        seen = group[-1][2]
+    if lines and len(old) > seen:
+        lines.append(Line("skip", str(len(old) - seen)))
+    return lines
 
 
 def _project(text: str) -> str | None:
