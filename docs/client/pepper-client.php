@@ -190,6 +190,8 @@ final class PepperException extends RuntimeException
 final class PepperRichiesta
 {
     private const STATI_RIPROVABILI = [429, 502, 503];
+    /** Waiting mends none of these: the time is over, or somebody has to do something. */
+    private const CODICI_SENZA_RIMEDIO = ['tempo_scaduto', 'troppi_documenti', 'conoscenza_senza_chiave'];
     private const CODICI_RIPROVABILI = [
         'troppe_richieste', 'budget_esaurito', 'troppe_pratiche',
         'errore_ai', 'ai_non_disponibile', 'conoscenza_senza_chiave', 'servizio_non_disponibile',
@@ -270,7 +272,8 @@ final class PepperRichiesta
                 return $campo === null || is_string($risposta[$campo] ?? null) ? $risposta : throw $this->estranea();
             } catch (PepperException $e) {
                 // A call whose time is over has had all of it; of an answer that began the caller has a part.
-                $definitiva = !$e->riprovabile || $e->codice === 'tempo_scaduto' || $this->consegnato;
+                $inutile = in_array($e->codice, self::CODICI_SENZA_RIMEDIO, true);
+                $definitiva = !$e->riprovabile || $inutile || $this->consegnato;
                 if ($definitiva || $this->chiave === null || $attesa === null) {
                     throw $e;
                 }

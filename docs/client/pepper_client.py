@@ -45,6 +45,8 @@ CAPABILITIES_SECONDS = 86_400.0
 ATTACHED_BYTES = 20 * 1024 * 1024  # of all files together; Pepper would refuse them anyway
 
 RETRYABLE_STATUSES = frozenset({429, 502, 503})
+FUTILE_CODES = frozenset({"tempo_scaduto", "troppi_documenti", "conoscenza_senza_chiave"})
+"""Waiting mends none of these: the time is over, or somebody has to do something."""
 RETRYABLE_CODES = frozenset(
     {
         "troppe_richieste",
@@ -294,7 +296,7 @@ class Pepper:
             except PepperError as error:
                 pause = next(pauses)
                 # A call whose time is over has had all of it; of an answer that began the caller has a part.
-                final = not error.retryable or error.code == "tempo_scaduto" or began
+                final = not error.retryable or error.code in FUTILE_CODES or began
                 if final or key is None or pause is None:
                     raise
                 wait = pause * random.uniform(0.8, 1.2) if error.retry_after is None else error.retry_after

@@ -8,6 +8,7 @@ document.addEventListener("submit", (event) => {
     event.preventDefault();
     return;
   }
+  if (form.matches("[hx-get]")) return; // the page stays
   // Against double clicks; only after the browser has taken the button's value along.
   setTimeout(() => form.querySelectorAll("button").forEach((one) => (one.disabled = true)), 0);
 });

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -29,6 +30,18 @@ class Cores:
     def settle(self) -> None:
         """Move this process, and all it starts from now on, off the gateway's core."""
         if LINUX and self.pinned:
+            os.sched_setaffinity(0, self._others)
+
+    @contextmanager
+    def all(self) -> Iterator[None]:
+        """What is started inside the block runs wherever it likes."""
+        if not (LINUX and self.pinned):
+            yield
+            return
+        os.sched_setaffinity(0, self._gateway | self._others)
+        try:
+            yield
+        finally:
             os.sched_setaffinity(0, self._others)
 
     @contextmanager
@@ -63,8 +76,8 @@ def memory_mb(pid: int) -> float:
     return int(_ps(pid, "rss")) * 1024 / _ONE_MB
 
 
-def largest_child(pid: int) -> int | None:
-    """The child that holds most memory: of a server, its worker."""
+def largest_children(pid: int, most: int) -> tuple[int, ...]:
+    """The children that hold most memory: of a server, its workers."""
     if LINUX:
         children = [
             int(child)
@@ -78,7 +91,14 @@ def largest_child(pid: int) -> int | None:
     for child in children:
         with contextlib.suppress(OSError, ValueError, subprocess.CalledProcessError):
             sizes[child] = memory_mb(child)
-    return max(sizes, key=sizes.__getitem__, default=None)
+    return tuple(sorted(sizes, key=sizes.__getitem__, reverse=True)[:most])
+
+
+def let_files_be_open() -> None:
+    """Let this process, and all it starts, have as many connections as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def description() -> str:

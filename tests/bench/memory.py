@@ -16,7 +16,7 @@ from tests.bench.stage import stage
 BLOCKS = 5
 CALLS_PER_KIND = 1_000
 CALLERS = 32
-STREAMS = 300
+STREAMS = 1_000
 HELD_SECONDS = 8.0
 LONG_SECONDS = 120.0
 

@@ -1,18 +1,22 @@
 """A provider that costs next to nothing: prebuilt replies of both APIs over bare asyncio, in a process of its own.
 
 What a request's text says decides the reply: `BAD` a status 400, `SILENT` a stream that stops after its first piece
-and stays open; a body with `"stream":true` is streamed, `PIECES` pieces with `PAUSE_SECONDS` between them.
+and stays open, `SLOW` an answer after `SLOW_SECONDS`; a body with `"stream":true` is streamed, `PIECES` pieces with
+`PAUSE_SECONDS` between them, or with `FAST` all at once. Texts to be embedded get vectors that are somewhat alike.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 import re
 import sys
+from functools import cache
 from typing import Any, cast
 
+import numpy as np
 from typing_extensions import override
 
 from tests.bench.loops import run
@@ -21,6 +25,11 @@ PIECES = 50
 PAUSE_SECONDS = 0.02
 BAD = "[[bench:bad]]"
 SILENT = "[[bench:silent]]"
+FAST = "[[bench:fast]]"
+SLOW = "[[bench:slow]]"
+SLOW_SECONDS = 2.0
+DIMENSIONS = 1_536
+VECTORS = 256
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _TEXT = (
@@ -92,6 +101,10 @@ _REFUSED = _whole(
 )
 
 
+_NOWHERE = _whole(b"{}", "404 Not Found")
+_EMBEDDINGS = b"/v1/embeddings"
+
+
 class Voice:
     """One API's replies: whole, and a stream's beginning, piece and end."""
 
@@ -148,11 +161,31 @@ VOICES = {
 }
 
 
+@cache
+def _vectors() -> list[str]:
+    numbers = np.random.default_rng(7)
+    common = numbers.standard_normal(DIMENSIONS)
+    rows = (common + numbers.standard_normal((VECTORS, DIMENSIONS))).astype("<f4")
+    return [base64.b64encode(row.tobytes()).decode() for row in rows]
+
+
+def _embedded(body: bytes) -> bytes:
+    texts = json.loads(body)["input"]
+    pool = _vectors()
+    data = [
+        {"object": "embedding", "index": index, "embedding": pool[hash(text) % VECTORS]}
+        for index, text in enumerate(texts)
+    ]
+    return _whole(_json({"object": "list", "data": data, "usage": {"prompt_tokens": 9, "total_tokens": 9}}))
+
+
 class Connection(asyncio.Protocol):
     """One kept connection; requests follow each other on it."""
 
     def __init__(self) -> None:
-        self._unread = b""
+        self._unread = bytearray()
+        self._expected = 0
+        """Bytes of the request that has begun, once its head is there."""
         self._transport: asyncio.Transport | None = None
 
     @override
@@ -166,19 +199,30 @@ class Connection(asyncio.Protocol):
     @override
     def data_received(self, data: bytes) -> None:
         self._unread += data
+        if len(self._unread) < self._expected:
+            return
         while (head := self._unread.find(b"\r\n\r\n")) >= 0:
             length = _LENGTH.search(self._unread, 0, head)
-            end = head + 4 + (int(length[1]) if length else 0)
-            if len(self._unread) < end:
+            self._expected = head + 4 + (int(length[1]) if length else 0)
+            if len(self._unread) < self._expected:
                 return
-            request, self._unread = self._unread[:end], self._unread[end:]
-            self._answer(VOICES[request.split(b" ", 2)[1]], request[head + 4 :])
+            request = bytes(self._unread[: self._expected])
+            del self._unread[: self._expected]
+            self._expected = 0
+            self._answer(request.split(b" ", 2)[1], request[head + 4 :])
 
-    def _answer(self, voice: Voice, body: bytes) -> None:
-        if BAD.encode() in body:
+    def _answer(self, path: bytes, body: bytes) -> None:
+        voice = VOICES.get(path)
+        if voice is None:
+            self._write(_embedded(body) if path == _EMBEDDINGS else _NOWHERE)
+        elif BAD.encode() in body:
             self._write(_REFUSED)
-        elif b'"stream":true' not in body:
+        elif SLOW.encode() in body:
+            asyncio.get_running_loop().call_later(SLOW_SECONDS, self._write, voice.whole)
+        elif b'"stream":true' not in body.replace(b'"stream": true', b'"stream":true'):
             self._write(voice.whole)
+        elif FAST.encode() in body:
+            self._write(voice.begin + voice.piece * PIECES + voice.end)
         else:
             self._write(voice.begin)
             self._tell(voice, 1 if SILENT.encode() in body else PIECES, silent=SILENT.encode() in body)

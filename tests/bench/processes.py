@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import socket
@@ -10,19 +11,22 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import msgspec
+from typing_extensions import override
 
 from tests.bench.caller import Job, Result
-from tests.bench.machine import Cores, cpu_seconds, largest_child, memory_mb
+from tests.bench.cases import Case
+from tests.bench.machine import Cores, cpu_seconds, largest_children, memory_mb
 from tests.services import LOOPBACK, find_free_port
 
 ROOT = Path(__file__).parents[2]
-READY_SECONDS = 30.0
+READY_SECONDS = 120.0
 STOP_SECONDS = 20.0
 PER_HOUR = "1000000"
 DAILY_BUDGET = "100000"
@@ -30,6 +34,8 @@ PROJECTS = {
     "bench": (),
     "bench-openai": ("--model", "Pepper 6 · OpenAI"),
     "bench-prova": ("--sandbox",),
+    "bench-files": ("--allow", "documenti"),
+    "bench-knowledge": ("--allow", "conoscenza"),
 }
 """Projects of every gateway, with what `pepper project add` is told besides limit and cap."""
 
@@ -38,24 +44,115 @@ class BenchError(RuntimeError):
     """Why there is nothing to measure."""
 
 
-class Gateway:
-    """`pepper serve` with one worker, and the keys of its projects."""
+class Server(ABC):
+    """A gateway under measurement: a process, or a few, on a port of loopback.
 
-    def __init__(self, name: str, folder: Path, provider_port: int, stores: Mapping[str, str]) -> None:
+    Attributes:
+        name: As the table shows it.
+        ready_path: What it answers with 200 once it serves.
+
+    """
+
+    name: str
+    ready_path = "/"
+
+    def __init__(self, name: str, log: Path) -> None:
         self.name = name
         self.port = find_free_port()
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._workers: tuple[int, ...] = ()
+
+    @abstractmethod
+    def job(self, case: Case, seconds: float) -> Job | None:
+        """What its callers do in a round of a case; None if it has no part in it."""
+
+    @abstractmethod
+    def _begin(self) -> subprocess.Popen[bytes]:
+        """Start it."""
+
+    def start(self, cores: Cores, *, pinned: bool = True) -> None:
+        """Start it, on the core that is measured, and wait until it serves."""
+        with cores.gateways() if pinned else cores.all():
+            self._process = self._begin()
+        until = time.monotonic() + READY_SECONDS
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise BenchError(f"{self.name} does not start:\n{self._log.read_text(errors='replace')[-2000:]}")
+            time.sleep(0.1)
+        self._workers = self._find_workers(self._process.pid)
+
+    def stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(map(cpu_seconds, self._workers))
+
+    @property
+    def memory_mb(self) -> float:
+        return sum(map(memory_mb, self._workers))
+
+    def last_fault(self) -> str:
+        """The newest error in its log."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return next((line[-1000:] for line in reversed(lines) if '"level":"error"' in line), "")
+
+    def _find_workers(self, pid: int) -> tuple[int, ...]:
+        """The processes that answer."""
+        return (pid,)
+
+    def _spawn(
+        self, command: Sequence[str], environment: Mapping[str, str], *, cwd: Path = ROOT
+    ) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                env={**own_environment(), **environment},
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _ready(self) -> bool:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(f"http://{LOOPBACK}:{self.port}{self.ready_path}", timeout=2) as reply:
+                return bool(reply.status == 200)
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+class Gateway(Server):
+    """`pepper serve`, and the keys of its projects.
+
+    Args:
+        stores: Variables that name the stores; none are the embedded ones.
+        workers: How many; the figures are of all together.
+
+    """
+
+    ready_path = "/stato.php?pronto=1"
+
+    def __init__(
+        self, name: str, folder: Path, provider_port: int, stores: Mapping[str, str], *, workers: int = 1
+    ) -> None:
+        folder.mkdir()
+        super().__init__(name, folder / "log")
         self.keys: dict[str, str] = {}
-        self.worker = 0
+        self.workers = workers
+        self.data = folder / "data"
         provider = f"http://{LOOPBACK}:{provider_port}"
-        inherited = {
-            word: value
-            for word, value in os.environ.items()
-            if not word.startswith(("PEPPER_", "ANTHROPIC_", "OPENAI_"))
-            and not word.lower().endswith("_proxy")
-        }
-        self._environment = {
-            **inherited,
-            "PEPPER_DATA": str(folder / "data"),
+        self._variables = {
+            "PEPPER_DATA": str(self.data),
             "PEPPER_SECRET": "a secret of the bench, and of nobody else",
             "PEPPER_LOG": "json",
             "PEPPER_DRAIN_SECONDS": "2",
@@ -65,67 +162,32 @@ class Gateway:
             "OPENAI_BASE_URL": f"{provider}/v1",
             **stores,
         }
-        self._log = folder / f"{name}.log"
-        self._server: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
         self._pepper("migrate")
+        self._pepper("recipe", "set", "libero", "--knowledge", "on")  # for those who may
         for project, words in PROJECTS.items():
             limits = ("--per-hour", PER_HOUR, "--daily-budget", DAILY_BUDGET)
             said = self._pepper("project", "add", project, *limits, *words, "--json")
             self.keys[project] = json.loads(said)["chiave"]
 
-    def start(self, cores: Cores) -> None:
-        with self._log.open("wb") as log, cores.gateways():
-            self._server = subprocess.Popen(
-                self._command("serve", "--port", str(self.port)),
-                env=self._environment,
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-            )
-        until = time.monotonic() + READY_SECONDS
-        while not self._ready():
-            if self._server.poll() is not None or time.monotonic() > until:
-                raise BenchError(f"the gateway does not start:\n{self._log.read_text()[-2000:]}")
-            time.sleep(0.1)
-        self.worker = largest_child(self._server.pid) or self._server.pid
+    @override
+    def job(self, case: Case, seconds: float) -> Job | None:
+        return case.job(self.port, self.keys, seconds) if case.workers == self.workers else None
 
-    def stop(self) -> None:
-        if self._server is None:
-            return
-        self._server.terminate()
-        try:
-            self._server.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._server.kill()
-            self._server.wait()
+    @override
+    def _begin(self) -> subprocess.Popen[bytes]:
+        words = ("serve", "--port", str(self.port), "--workers", str(self.workers))
+        return self._spawn(self._command(*words), self._variables)
 
-    @property
-    def cpu_seconds(self) -> float:
-        return cpu_seconds(self.worker)
-
-    @property
-    def memory_mb(self) -> float:
-        return memory_mb(self.worker)
-
-    def last_fault(self) -> str:
-        """The newest error in the gateway's log."""
-        lines = self._log.read_text(errors="replace").splitlines()
-        return next((line[-1000:] for line in reversed(lines) if '"level":"error"' in line), "")
-
-    def _ready(self) -> bool:
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        try:
-            with opener.open(f"http://{LOOPBACK}:{self.port}/stato.php?pronto=1", timeout=2) as reply:
-                return bool(reply.status == 200)
-        except OSError:
-            return False
+    @override
+    def _find_workers(self, pid: int) -> tuple[int, ...]:
+        return largest_children(pid, self.workers) or (pid,)
 
     def _pepper(self, *words: str) -> str:
         done = subprocess.run(
             self._command(*words),
-            env=self._environment,
+            env={**own_environment(), **self._variables},
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -138,6 +200,15 @@ class Gateway:
     @staticmethod
     def _command(*words: str) -> list[str]:
         return [sys.executable, "-m", "gateway.cli", *words]
+
+
+def own_environment() -> dict[str, str]:
+    """This process's environment, but for what would lead a gateway elsewhere."""
+    return {
+        word: value
+        for word, value in os.environ.items()
+        if not word.startswith(("PEPPER_", "ANTHROPIC_", "OPENAI_")) and not word.lower().endswith("_proxy")
+    }
 
 
 class Callers:

@@ -107,6 +107,7 @@ def test_empty_rooms_break_nothing(model: Path) -> None:
         ("vectors/sqlite", "import asyncpg", "Fence: asyncpg"),
         ("cli/serve", "import litestar", "Fence: litestar"),
         ("routes/operations", "import mcp", "Fence: mcp"),
+        ("chain/prepare", "import aiosmtplib", "Fence: aiosmtplib"),
         ("chain/prepare", "import pypdf", "Fence: pypdf"),
     ],
 )

@@ -129,6 +129,7 @@ async def visitor(
         color_scheme="dark" if look.theme == "dark" else "light",
         java_script_enabled=scripts,
         locale="it-IT",
+        reduced_motion="reduce",
     )
     try:
         yield Visitor(await context.new_page(), gateway.address)

@@ -78,8 +78,13 @@ async def test_from_the_first_link_to_a_refused_call(gateway: Gateway, browser: 
         request = (await gateway.desk.rows(tenant))[-1].request_id
         await page.click("nav >> text=Registro")
         await page.select_option("#f-project", "giornale")
+        await page.wait_for_url(re.compile("project=giornale"))  # at once
+        await page.wait_for_selector("#export[href*='project=giornale']")
+        await page.select_option("#f-outcome", "errore")
+        await page.wait_for_selector("#rows >> text=Nessuna chiamata corrisponde.")
+        await page.go_back()
+        await page.select_option("#f-outcome", "")
         await page.click("form[role=search] >> text=Filtra")
-        await page.wait_for_url(re.compile("project=giornale"))
         await page.click(f"a[href='/panel/ledger/{request}']")
         await page.wait_for_selector(f"code:has-text('{request}')")
 
