@@ -251,6 +251,10 @@ class VectorIndex(Protocol):
         """
         ...
 
+    async def held(self, project: str, live: Mapping[int, int]) -> frozenset[int]:
+        """The documents among the `live` versions whose version has passages here; an index that was lost holds none."""
+        ...
+
     async def passages(self, project: str, document: int, version: int) -> Sequence[str]:
         """The passages of a version, in their order; empty when there are none."""
         ...

@@ -76,12 +76,12 @@ def searchable(shelf: Shelf, embedder: Embedder) -> dict[int, int]:
     }
 
 
-def state_of(shelf: Shelf, embedder: Embedder) -> KnowledgeState:
-    """Tell what a project's knowledge is."""
+def state_of(shelf: Shelf, embedder: Embedder, lost: frozenset[int]) -> KnowledgeState:
+    """Tell what a project's knowledge is; `lost` are the documents that the index has lost."""
     return KnowledgeState(
         documents=len(shelf.documents),
         passages=shelf.passages,
         reader=embedder.provider,
         ready=embedder.ready,
-        outdated=len(shelf.documents) - len(searchable(shelf, embedder)),
+        outdated=len(shelf.documents) - len(searchable(shelf, embedder).keys() - lost),
     )

@@ -18,6 +18,7 @@ from gateway.chain.capabilities import knows
 from gateway.chain.current import Current
 from gateway.chain.embedders import Embedders, searchable, state_of, unready
 from gateway.chain.leases import Leases
+from gateway.chain.losses import lost_documents
 from gateway.chain.plan import raise_triggered
 from gateway.chain.reading import Reading
 from gateway.chain.shelves import Shelves
@@ -153,13 +154,15 @@ class Library:
 
     async def state(self, scope: Scope) -> KnowledgeState:
         """Tell what the project's knowledge is now."""
-        project = scope.project
-        return state_of(await self._shelves.now(project.name), self._embedders.of(project))
+        shelf = await self._shelves.now(scope.project.name)
+        return state_of(shelf, self._embedders.of(scope.project), await self._lost(scope, shelf))
 
-    def outdated(self, scope: Scope, shelf: Shelf) -> Sequence[Document]:
-        """Give the documents of a shelf that are not searched: another embedder has read them."""
-        comparable = searchable(shelf, self._embedders.of(scope.project))
-        return tuple(document for document in shelf.documents if document.id not in comparable)
+    async def outdated(self, scope: Scope, shelf: Shelf) -> Sequence[Document]:
+        """Give the documents of a shelf that are not searched: another embedder has read them, or the index lost them."""
+        searched = searchable(shelf, self._embedders.of(scope.project)).keys() - await self._lost(
+            scope, shelf
+        )
+        return tuple(document for document in shelf.documents if document.id not in searched)
 
     async def reindex(self, scope: Scope, *, by: Operator) -> Sequence[str]:
         """Read anew every document that another embedder has read, or that the index has lost; gives their names.
@@ -274,6 +277,16 @@ class Library:
         if isinstance(begun, Full):
             raise Failure(TOO_MANY_DOCUMENTS)
         return begun
+
+    async def _lost(self, scope: Scope, shelf: Shelf) -> frozenset[int]:
+        """What the index has lost; of one that does not answer nothing is said."""
+        project = scope.project
+        try:
+            return await lost_documents(
+                project.name, shelf, self._embedders.of(project), shelves=self._shelves, index=self._index
+            )
+        except StoreAwayError:
+            return frozenset()
 
     async def _indexed(self, project: str, document: Document) -> bool:
         """Whether the index still has a document's passages; one that is away altogether is noticed when it is written."""

@@ -205,7 +205,7 @@ def _required(finished: Finished | None) -> Finished:
 
 def _as_planned(retrieval: Retrieval | None) -> bool:
     """Whether the project's documents were what a later call of the same cache key will find."""
-    return retrieval is None or not (retrieval.unavailable or retrieval.changed)
+    return retrieval is None or not (retrieval.unavailable or retrieval.changed or retrieval.incomplete)
 
 
 def question_of(plan: Plan) -> str:

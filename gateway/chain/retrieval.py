@@ -12,6 +12,7 @@ import time
 import msgspec
 
 from gateway.chain.embedders import PAID_PROVIDERS, Embedders, attempt_of, price_of, searchable
+from gateway.chain.losses import expected, lost_documents
 from gateway.chain.shelves import Shelves
 from gateway.chain.snapshot import Snapshot
 from gateway.domain.calls import Attempt
@@ -126,6 +127,8 @@ class Retrieval:
         """Something that was needed is away: the answer is given without documents."""
         self.changed = False
         """The documents have changed since the call was planned: its answer is not kept for others."""
+        self.incomplete = False
+        """The index has lost documents: likewise."""
         self.attempts: list[Attempt] = []
         """That the embedder was asked, if it was."""
 
@@ -152,13 +155,26 @@ class Retrieval:
         self.changed = shelf.version != self._planned.version
         names = {document.id: document.name for document in shelf.documents}
         floor = parts.embedder.floor
-        matches = await parts.index.search(
-            project.name,
-            searchable(shelf, parts.embedder),
-            vector,
-            CANDIDATES,
-            search_floor(self._question, floor),
+        matches, lost = await asyncio.gather(
+            parts.index.search(
+                project.name,
+                searchable(shelf, parts.embedder),
+                vector,
+                CANDIDATES,
+                search_floor(self._question, floor),
+            ),
+            lost_documents(project.name, shelf, parts.embedder, shelves=parts.shelves, index=parts.index),
         )
+        if lost:
+            self.incomplete = True
+            log.warning(
+                "the index has lost %d documents of project %s (pepper knowledge reindex)",
+                len(lost),
+                project.name,
+                extra={"request": self._request_id},
+            )
+            if lost >= expected(shelf, parts.embedder).keys():
+                raise StoreAwayError("none of the documents could be searched")
         passages = [
             _passage(match, names[match.document]) for match in choose(self._question, matches, floor)
         ]

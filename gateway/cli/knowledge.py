@@ -12,7 +12,7 @@ from gateway.cli.shared import json_option, local_time, print_done, print_json, 
 from gateway.cli.values import Parsed
 from gateway.domain.errors import Failure
 from gateway.domain.inputs import read_document_id, read_document_name, read_project
-from gateway.domain.knowledge import MAX_DOCUMENT_CHARACTERS
+from gateway.domain.knowledge import MAX_DOCUMENT_CHARACTERS, blank
 from gateway.domain.tenants import COMMAND_LINE, Scope
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def with_library(
         from gateway.bootstrap.knowledge import open_library  # noqa: PLC0415 - help must not wait for it
         from gateway.routes.exchange import new_request_id  # noqa: PLC0415
 
-        await stores.tenants.get_project(project)
+        if (await stores.tenants.get_project(project)).internal:
+            raise click.ClickException(f"project {project} is the gateway's own and has no documents")
         async with open_library(stores) as (library, authenticator):
             caller = authenticator.on_behalf(project, COMMAND_LINE.name)
             return await work(library, Scope(caller, new_request_id()), stores)
@@ -70,7 +71,7 @@ def list_(*, project: str, as_json: bool) -> None:
     async def work(library: Library, scope: Scope, stores: Stores) -> list[dict[str, object]]:
         zone = stores.settings.timezone
         shelf = await library.shelf(scope)
-        outdated = {document.id for document in library.outdated(scope, shelf)}
+        outdated = {document.id for document in await library.outdated(scope, shelf)}
         return [
             {
                 "id": one.id,
@@ -116,7 +117,7 @@ def add(*, project: str, name: str, file: str, as_json: bool) -> None:
         print_json({"id": one.id, "nome": one.name, "pezzi": one.passages, "sostituito": uploaded.replaced})
     else:
         told = "replaced" if uploaded.replaced else "added"
-        click.echo(f"document {one.id} of project {project} {told}: {one.passages} passages")
+        click.echo(f"document {one.id} of project {project} {told}: {_counted(one.passages, 'passage')}")
 
 
 @knowledge.command()
@@ -146,7 +147,11 @@ def reindex(*, project: str, as_json: bool) -> None:
     if as_json:
         print_json({"rifatti": names})
     else:
-        click.echo(f"{len(names)} documents of project {project} made anew")
+        click.echo(f"{_counted(len(names), 'document')} of project {project} made anew")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _read(file: str) -> str:
@@ -163,6 +168,6 @@ def _read(file: str) -> str:
         raise click.ClickException(f"{file}: can't be read: {getattr(error, 'strerror', error)}") from None
     if text is None or len(text) > MAX_DOCUMENT_CHARACTERS:
         raise click.ClickException(f"{file}: has more than {MAX_DOCUMENT_CHARACTERS} characters")
-    if not text or text.isspace():
+    if blank(text):
         raise click.ClickException(f"{file}: is empty")
     return text

@@ -9,7 +9,7 @@ import unicodedata
 from decimal import Decimal
 
 from gateway.domain.catalog import BrainFallback, Fallback, ModelFallback, parse_fallback
-from gateway.domain.knowledge import MAX_DOCUMENT_NAME
+from gateway.domain.knowledge import MAX_DOCUMENT_NAME, unfit_name
 from gateway.domain.money import micros, parse_dollars
 from gateway.domain.notices import check_notice_url
 from gateway.domain.tenants import PROJECT_NAME, Permission
@@ -87,6 +87,8 @@ def read_document_name(text: str) -> str:
         name = ""
     if not 1 <= len(name) <= MAX_DOCUMENT_NAME:
         raise ValueError(f"takes 1 to {MAX_DOCUMENT_NAME} characters")
+    if unfit_name(name):
+        raise ValueError("takes no control characters, and none that turn the direction of writing around")
     return name
 
 

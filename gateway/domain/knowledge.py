@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import msgspec
@@ -11,6 +12,17 @@ MOST_PASSAGES = 5
 MAX_DOCUMENTS = 200
 MAX_DOCUMENT_CHARACTERS = 500_000
 MAX_DOCUMENT_NAME = 200
+_UNFIT_IN_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def blank(text: str) -> bool:
+    """Whether nothing of a text can be seen: there are only blanks, control and formatting characters, or none."""
+    return not any(character.isprintable() and not character.isspace() for character in text)
+
+
+def unfit_name(name: str) -> bool:
+    """Whether a document's name holds control characters, or marks that turn the direction of writing around."""
+    return _UNFIT_IN_NAMES.search(name) is not None
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +89,8 @@ class KnowledgeState(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         reader: Who makes vectors of the texts: `openai`, `locale` (this machine) or `prova` (the sandbox's).
         ready: The reader can be asked (it has its key).
-        outdated: Documents whose vectors are another reader's: they are not searched until they are made anew.
+        outdated: Documents whose vectors are another reader's, or lost: they are not searched until they are made
+            anew.
 
     """
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter
 
+from gateway.domain.knowledge import blank
+
 MOST_PASSAGE_CHARACTERS = 1_200
 """Code points of a passage, with the headings and the end of the passage before it."""
 _CORE_CHARACTERS = (750, 900)
@@ -115,7 +117,7 @@ def _cores(text: str) -> Iterator[tuple[int, str]]:
         else:
             cut = _WINDOW_CHARACTERS
         for start, piece in pieces:
-            if any(character.isprintable() and not character.isspace() for character in piece):
+            if not blank(piece):
                 yield place + start, piece
         place += cut
 

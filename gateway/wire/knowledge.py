@@ -14,6 +14,8 @@ from gateway.domain.knowledge import (
     KnowledgeState,
     Shelf,
     Uploaded,
+    blank,
+    unfit_name,
 )
 from gateway.wire.batches import local_time
 from gateway.wire.glossary import Wire, words
@@ -162,11 +164,11 @@ def knowledge_note(state: KnowledgeState) -> str:
         sentences.append(WITHOUT_KEY if state.reader == "openai" else WITHOUT_READER)
     if state.outdated == 1:
         sentences.append(
-            "Un documento è di un altro indice e non si cerca: va ricaricato, o rifatto dal gestore."
+            "Un documento manca dall'indice e non si cerca: va ricaricato, o rifatto dal gestore."
         )
     elif state.outdated:
         sentences.append(
-            f"{state.outdated} documenti sono di un altro indice e non si cercano: vanno ricaricati, o rifatti dal gestore."
+            f"{state.outdated} documenti mancano dall'indice e non si cercano: vanno ricaricati, o rifatti dal gestore."
         )
     return " ".join(sentences)
 
@@ -175,12 +177,16 @@ def _checked(upload: Upload) -> Upload:
     name, text = upload.name.strip(), upload.text
     if not 1 <= len(name) <= MAX_DOCUMENT_NAME:
         raise _invalid(f"Il campo 'nome' vuole da 1 a {MAX_DOCUMENT_NAME} caratteri, non solo spazi.")
+    if unfit_name(name):
+        raise _invalid(
+            "Il campo 'nome' non vuole caratteri di controllo, né quelli che cambiano la direzione della scrittura."
+        )
     if len(text) > MAX_DOCUMENT_CHARACTERS:
         raise Failure(
             CONTENT_TOO_LARGE,
             f"Il campo 'testo' ha {len(text)} caratteri: il massimo è {MAX_DOCUMENT_CHARACTERS}.",
         )
-    if not text or text.isspace():
+    if blank(text):
         raise _invalid("Il campo 'testo' è vuoto.")
     return msgspec.structs.replace(upload, name=name)
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import click
+import msgspec
 
 from tests.bench import panel, report, vectors
+from tests.bench.caller import Job
 from tests.bench.cases import CASES, Case
 from tests.bench.knowledge.quality import measure_quality
 from tests.bench.machine import description, load_average
 from tests.bench.memory import measure_memory
-from tests.bench.processes import ROOT, BenchError, Callers, Gateway
+from tests.bench.processes import ROOT, BenchError, Callers, Gateway, Server
 from tests.bench.report import Round, Row
-from tests.bench.stage import stage
+from tests.bench.stage import EMBEDDED, PRODUCTION, Stage, stage
 
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
@@ -25,8 +28,10 @@ QUICK_ROUNDS, QUICK_SECONDS = 1, 0.6
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="One short round: about half a minute.")
-@click.option("--memory", is_flag=True, help="Measure memory instead: about a minute.")
+@click.option("--quick", is_flag=True, help="One short round: about two minutes.")
+@click.option("--peers/--no-peers", default=True, help="Beside other gateways, installed under build/bench.")
+@click.option("--memory", is_flag=True, help="Measure memory instead: some minutes.")
+@click.option("--calls", default=30_000, show_default=True, help="With --memory: how many.")
 @click.option("--knowledge", is_flag=True, help="Measure how well knowledge finds instead: some minutes.")
 @click.option("--curve", is_flag=True, help="With --knowledge: also around the chosen floors.")
 @click.option("--write", is_flag=True, help=f"Put the figures into {PAGE.relative_to(ROOT)}.")
@@ -37,11 +42,21 @@ QUICK_ROUNDS, QUICK_SECONDS = 1, 0.6
     help="Only the cases whose names contain this; vectors: searches in the knowledge's indexes; "
     "panel: its pages over ten million calls.",
 )
-def bench(*, quick: bool, memory: bool, knowledge: bool, curve: bool, write: bool, only: str) -> None:
+def bench(
+    *,
+    quick: bool,
+    peers: bool,
+    memory: bool,
+    calls: int,
+    knowledge: bool,
+    curve: bool,
+    write: bool,
+    only: str,
+) -> None:
     """Measure what a call costs: one worker on one core, mock provider and callers on the others."""
     try:
         if memory:
-            measure_memory()
+            measure_memory(calls)
             return
         if knowledge:
             measure_quality(curve=curve)
@@ -52,38 +67,49 @@ def bench(*, quick: bool, memory: bool, knowledge: bool, curve: bool, write: boo
         if only == panel.NAME:
             panel.measure_panel(quick=quick)
             return
-        _bench(quick=quick, write=write, only=only)
+        _bench(quick=quick, write=write, only=only, with_peers=peers)
     except BenchError as error:
         click.echo(f"bench: {error}", err=True)
         sys.exit(1)
 
 
-def _bench(*, quick: bool, write: bool, only: str) -> None:
+def _bench(*, quick: bool, write: bool, only: str, with_peers: bool) -> None:
     cases = [case for case in CASES if only in case.name]
     rounds, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, SECONDS)
     figures: defaultdict[tuple[int, str], list[Round]] = defaultdict(list)
     load = load_average()
-    with stage() as played:
-        for gateway in played.gateways:
-            _warm(cases, gateway, played.callers)
+    began = time.monotonic()
+    with stage(cases, with_peers=with_peers) as played:
+        unable = _warm(cases, played)
         for number in range(rounds):
             click.echo(f"round {number + 1} of {rounds}", err=True)
             for index, case in enumerate(cases):
-                for gateway in played.gateways:
-                    figures[index, gateway.name].append(_measure(case, gateway, played.callers, seconds))
+                for server in played.servers:
+                    if (index, server.name) not in unable and (job := server.job(case, seconds)):
+                        figures[index, server.name].append(_measure(case, server, job, played.callers))
         rows = [
-            Row(case.name, case.callers, gateway.name, figures[index, gateway.name])
+            Row(
+                case.name,
+                case.callers,
+                server.name,
+                figures[index, server.name],
+                ours=isinstance(server, Gateway),
+            )
             for index, case in enumerate(cases)
-            for gateway in played.gateways
+            for server in played.servers
+            if figures[index, server.name]
         ]
-        memory = ", ".join(f"{gateway.memory_mb:.0f} MB on {gateway.name}" for gateway in played.gateways)
+        memory = ", ".join(f"{server.memory_mb:.0f} MB {server.name}" for server in played.servers)
+        reference = PRODUCTION if any(one.name == PRODUCTION for one in played.gateways) else EMBEDDED
+    took = f"{rounds} rounds of {seconds} s, {time.monotonic() - began:.0f} s in all"
     notes = [
-        f"{description()}; load before the start {load}; {rounds} rounds of {seconds} s",
-        f"memory of the worker at the end: {memory}",
+        f"{description()}; load before the start {load}, at the end {load_average()}; {took}",
+        f"memory of the workers at the end: {memory}",
+        f"ratios are those of {reference} to each other gateway, round by round: the median, least and most",
         *([] if played.pinned else ["nothing is pinned: gateway, provider and callers share the cores"]),
-        *([f"left out: {played.left_out}"] if played.left_out else []),
+        *(f"left out: {one}" for one in (*played.left_out, *unable.values())),
     ]
-    shown = report.cells(rows)
+    shown = report.cells(rows, reference)
     click.echo("\n".join((report.text_table(shown), "", *notes)))
     wrong = [row.complaint for row in rows if row.complaint]
     if wrong:
@@ -92,20 +118,31 @@ def _bench(*, quick: bool, write: bool, only: str) -> None:
         _write(shown, notes)
 
 
-def _warm(cases: list[Case], gateway: Gateway, callers: Callers) -> None:
-    """Ask everything a little: connections, statements, whatever is made at its first use, and what is repeated."""
-    for case in cases:
-        if case.prime:
-            job = case.job(gateway.port, gateway.keys, QUICK_SECONDS)
-            callers.carry_out(type(job)(port=job.port, callers=1, seconds=1, calls=1, request=job.request))
-        _measure(case, gateway, callers, QUICK_SECONDS / 3)
+def _warm(cases: Sequence[Case], played: Stage) -> dict[tuple[int, str], str]:
+    """Ask everything a little: connections, statements, whatever is made at its first use, and what is repeated.
+
+    Gives the cases that another gateway answers wrongly, each with what came: they are not measured.
+    """
+    unable = {}
+    for server in played.servers:
+        for index, case in enumerate(cases):
+            job = server.job(case, QUICK_SECONDS / 3)
+            if job is None:
+                continue
+            if case.prime:
+                played.callers.carry_out(msgspec.structs.replace(job, callers=1, seconds=1, calls=1))
+            tried = _measure(case, server, job, played.callers)
+            if tried.wrong and not isinstance(server, Gateway):
+                unable[index, server.name] = (
+                    f"{case.name} on {server.name}: it answers {tried.example[:80]!r}"
+                )
+    return unable
 
 
-def _measure(case: Case, gateway: Gateway, callers: Callers, seconds: float) -> Round:
-    job = case.job(gateway.port, gateway.keys, seconds)
-    cpu, began = gateway.cpu_seconds, time.monotonic()
+def _measure(case: Case, server: Server, job: Job, callers: Callers) -> Round:
+    cpu, began = server.cpu_seconds, time.monotonic()
     result = callers.carry_out(job)
-    spent, passed = gateway.cpu_seconds - cpu, time.monotonic() - began
+    spent, passed = server.cpu_seconds - cpu, time.monotonic() - began
     units = max(result.calls * case.units, 1)
     return Round(
         per_second=units / result.seconds,
@@ -114,7 +151,7 @@ def _measure(case: Case, gateway: Gateway, callers: Callers, seconds: float) -> 
         p50=result.p50,
         p99=result.p99,
         wrong=result.wrong,
-        example=f"{result.example}\n{gateway.last_fault()}" if result.wrong else "",
+        example=f"{result.example}\n{server.last_fault()}" if result.wrong else "",
     )
 
 

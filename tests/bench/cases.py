@@ -68,7 +68,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             return b"GET /stato.php HTTP/1.1\r\nhost: bench\r\n\r\n"
         fields = self.fields
         if self.pdf:
-            fields = {**fields, "documenti": [{"nome": "verbale.pdf", "tipo": "application/pdf", "dati": pdf()}]}
+            fields = {
+                **fields,
+                "documenti": [{"nome": "verbale.pdf", "tipo": "application/pdf", "dati": pdf()}],
+            }
         return request(self.project, keys[self.project], fields, self.headers)
 
 

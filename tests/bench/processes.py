@@ -78,7 +78,9 @@ class Server(ABC):
         until = time.monotonic() + READY_SECONDS
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > until:
-                raise BenchError(f"{self.name} does not start:\n{self._log.read_text(errors='replace')[-2000:]}")
+                raise BenchError(
+                    f"{self.name} does not start:\n{self._log.read_text(errors='replace')[-2000:]}"
+                )
             time.sleep(0.1)
         self._workers = self._find_workers(self._process.pid)
 

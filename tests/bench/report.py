@@ -7,7 +7,18 @@ from statistics import median
 
 import msgspec
 
-HEADINGS = ("", "callers", "stores", "per second", "µs of CPU", "core", "p50 ms", "p99 ms", "CPU ratio")
+HEADINGS = (
+    "",
+    "callers",
+    "gateway",
+    "per second",
+    "µs of CPU",
+    "core",
+    "p50 ms",
+    "p99 ms",
+    "Pepper: times as fast",
+    "CPU of a call, times Pepper's",
+)
 _LEFT = {0, 2}
 
 
@@ -16,9 +27,9 @@ class Round(msgspec.Struct, frozen=True):
 
     per_second: float
     cpu_micros: float
-    """Of the worker, for each unit."""
+    """Of its workers, for each unit."""
     core_share: float
-    """How much of its core the worker had."""
+    """How much of a core they had."""
     p50: float
     p99: float
     wrong: int = 0
@@ -27,47 +38,55 @@ class Round(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One case on one gateway, all rounds."""
+    """One case on one gateway, all rounds.
+
+    Attributes:
+        ours: Whether the gateway is Pepper.
+
+    """
 
     case: str
     callers: int
-    stores: str
+    gateway: str
     rounds: Sequence[Round]
+    ours: bool = True
 
-    def cells(self, first: Row | None) -> tuple[str, ...]:
-        """The row's words; `first` is the row that the ratio is taken to."""
+    def cells(self, reference: Row | None) -> tuple[str, ...]:
+        """The row's words; `reference` is the row that is compared with this one, round by round."""
         rounds = self.rounds
+        faster, cheaper = "", ""
+        if reference is not None:
+            pairs = list(zip(reference.rounds, rounds, strict=True))
+            faster = _ratio([ours.per_second / max(one.per_second, 1e-9) for ours, one in pairs])
+            cheaper = _ratio([one.cpu_micros / max(ours.cpu_micros, 1e-9) for ours, one in pairs])
         return (
             self.case,
-            str(self.callers),
-            self.stores,
+            f"{self.callers:,}",
+            self.gateway,
             _spread([one.per_second for one in rounds]),
             _spread([one.cpu_micros for one in rounds]),
             f"{median(one.core_share for one in rounds):.0%}",
-            f"{median(one.p50 for one in rounds):.1f}",
-            f"{median(one.p99 for one in rounds):.1f}",
-            "" if first is None else f"{self.cpu_micros / first.cpu_micros:.2f}",
+            f"{median(one.p50 for one in rounds):,.1f}",
+            f"{median(one.p99 for one in rounds):,.1f}",
+            faster,
+            cheaper,
         )
-
-    @property
-    def cpu_micros(self) -> float:
-        return median(one.cpu_micros for one in self.rounds)
 
     @property
     def complaint(self) -> str | None:
         """What is wrong with the row, if anything is."""
         wrong = sum(one.wrong for one in self.rounds)
         example = next((one.example for one in self.rounds if one.wrong), "")
-        return f"{self.case} on {self.stores}: {wrong} wrong answers: {example}" if wrong else None
+        return f"{self.case} on {self.gateway}: {wrong} wrong answers: {example}" if wrong else None
 
 
-def cells(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """All rows as words, ratios taken to the first row of the same case."""
-    firsts: dict[tuple[str, int], Row] = {}
+def cells(rows: Sequence[Row], reference: str) -> list[tuple[str, ...]]:
+    """All rows as words; ratios are those of the gateway `reference` to every other one in the same case."""
+    references = {(row.case, row.callers): row for row in rows if row.gateway == reference}
     shown = []
     for row in rows:
-        first = firsts.setdefault((row.case, row.callers), row)
-        shown.append(row.cells(None if first is row else first))
+        other = references.get((row.case, row.callers))
+        shown.append(row.cells(None if other is row else other))
     return shown
 
 
@@ -95,3 +114,11 @@ def _spread(values: Sequence[float]) -> str:
     if len(values) == 1 or not middle:
         return shown
     return f"{shown} ±{max(abs(value - middle) for value in values) / middle:.0%}"
+
+
+def _ratio(values: Sequence[float]) -> str:
+    """The median, and between which two all of them are."""
+    middle = median(values)
+    if len(values) == 1:
+        return f"{middle:.2f}"
+    return f"{middle:.2f} ({min(values):.2f} to {max(values):.2f})"

@@ -12,9 +12,11 @@ from gateway.chain import admit, ledger, memory, rate
 from gateway.dilem import contract as dilem
 from gateway.dilem import policy, rehearsal
 from gateway.dilem.operations import OPERATIONS
-from gateway.domain import calls, limits
+from gateway.domain import alerts, calls, limits
 from gateway.domain.errors import CONTRACT_FAULTS
+from gateway.domain.operator_settings import LONGEST_CONVERSATION_DAYS
 from gateway.domain.sandbox import triggers
+from gateway.notices import mail
 from gateway.providers.sandbox import adapter, batches
 from gateway.recipe_files import LIST_LIMITS, NO_CACHE
 from gateway.routes import exchange, responses
@@ -104,6 +106,9 @@ def test_the_documented_fields_of_meta_are_those_that_are_told() -> None:
     assert told == list(MetaReply.__struct_encode_fields__), "all of them, in the contract's order"
 
 
+_minutes = [str(seconds // 60) for seconds in alerts.AFTER_SECONDS]
+
+
 @pytest.mark.parametrize(
     ("page", "fact"),
     [
@@ -144,6 +149,10 @@ def test_the_documented_fields_of_meta_are_those_that_are_told() -> None:
         ("operating.md", f"for {ledger.TRY_SECONDS:.0f} seconds, it is appended to the spool"),
         ("operating.md", f"{exchange.BODIES_IN_FLIGHT // exchange.ONE_MIB} MB of request bodies"),
         ("operating.md", f"{memory.RETENTION.days} days after the last call"),
+        ("operating.md", f"1 to {LONGEST_CONVERSATION_DAYS:,}; {memory.RETENTION.days} as long as nobody"),
+        ("operating.md", f"reaches {alerts.NEAR_PERCENT}% of its cap"),
+        ("operating.md", f"(after {', '.join(_minutes[:-1])} and {_minutes[-1]} minutes)"),
+        ("operating.md", f"Each attempt has {mail.MAIL_SECONDS:.0f} seconds; the server's"),
     ],
 )
 def test_numbers_are_those_of_the_code(page: str, fact: str) -> None:

@@ -21,7 +21,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from gateway import app
-from gateway.attachments import address, counter, pdf, processes
+from gateway.attachments import address, counter, pdf, processes, verdicts
 from gateway.chain import batch_closing, duty, features, notifying, provide, upkeep, worst_case
 from gateway.domain import limits, notices
 from gateway.domain.batches import Batch, BatchState, ItemAnswer, ItemFailure, ItemTrouble
@@ -60,7 +60,7 @@ MEBIBYTE = 1024 * 1024
         ("attachments.md", f"{limits.MAX_DOCUMENT_PAGES}; {limits.MAX_DOCUMENT_PAGES_ECONOMY} with a recipe"),
         ("attachments.md", f"A MB is {limits.BYTES_PER_MB:,} bytes"),
         ("attachments.md", f"at most {limits.MAX_ADDRESS_CHARACTERS:,} characters"),
-        ("attachments.md", f"longer than {counter.SECONDS} seconds to read"),
+        ("attachments.md", f"longer than {verdicts.COUNTING_SECONDS} seconds to read"),
         ("attachments.md", f"wait up to {pdf.PATIENCE_SECONDS:.0f} seconds"),
         ("attachments.md", f"to {worst_case.TOKENS_PER_PAGE:,} tokens"),
         ("attachments.md", f'`"{features.CITATIONS_OFF_BY_SHAPE}"`'),
@@ -85,7 +85,7 @@ MEBIBYTE = 1024 * 1024
         ("operating.md", f"| deferred work | {batch_closing.KEPT.days} days after"),
         ("operating.md", f"{processes.MOST_PROCESSES} at most"),
         ("operating.md", f"more than {counter.MEMORY_BYTES // MEBIBYTE} MB"),
-        ("operating.md", f"A file has {counter.SECONDS} seconds"),
+        ("operating.md", f"A file has {verdicts.COUNTING_SECONDS} seconds"),
         ("operating.md", f"after {processes.FILES_PER_PROCESS} files"),
         ("operating.md", f"{worst_case.TOKENS_PER_PAGE:,} tokens for each page"),
         ("sandbox.md", f"for {sandbox_batches.KEPT_SECONDS // 86_400} days"),

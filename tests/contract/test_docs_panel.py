@@ -24,7 +24,7 @@ ROWS = {
     "mail": "mail server",
     "mail_password": "password of the mail server",
     "alert_url": "web address",
-    "alert_secret": "X-Pepper-Firma",
+    "alert_secret": "signed and under the same rules",
 }
 """Where each setting is told."""
 

@@ -25,11 +25,11 @@ async def test_another_key_makes_another_client_and_the_same_none(
     transport: Transport, kind: type[Claude | OpenAI]
 ) -> None:
     provider = kind(transport, None)
-    assert not provider.ready
+    ready = [provider.ready]
     with pytest.raises(ProviderError):
         await provider.sdk()
     provider.use_key("uno")
-    assert provider.ready
+    ready.append(provider.ready)
     first = await provider.sdk()
     assert first.api_key == "uno"
     provider.use_key("uno")
@@ -38,6 +38,7 @@ async def test_another_key_makes_another_client_and_the_same_none(
     second = await provider.sdk()
     assert (second.api_key, first.api_key) == ("due", "uno")
     provider.use_key(None)
-    assert not provider.ready
+    ready.append(provider.ready)
+    assert ready == [False, True, False]
     with pytest.raises(ProviderError):
         await provider.sdk()

@@ -267,11 +267,35 @@ async def test_forgetting_takes_a_version_a_document_a_project_and_is_seen_by_ot
     await index.forget_project("demo")
 
 
+async def test_an_index_knows_which_live_versions_it_holds(store: IndexStore) -> None:
+    index, other = store.index, store.open()
+    rows = directions(3)
+    assert await index.held("demo", {1: 1}) == set(), "nothing was ever written"
+    await write(index, "demo", 1, 1, rows)
+    await write(index, "demo", 1, 2, rows)
+    await write(index, "demo", 2, 5, directions(2, dimensions=DIMENSIONS * 2))
+    await write(index, "altro", 3, 1, rows)
+    live = {1: 2, 2: 5, 3: 1, 4: 1}
+    for each in (index, other):
+        assert await each.held("demo", live) == {1, 2}
+        assert await each.held("demo", {1: 3, 2: 1}) == set()
+        assert await each.held("demo", {}) == set()
+        assert await each.held("altro", live) == {3}
+        assert await each.held("mai visto", live) == set()
+    await index.forget("demo", 1, 2)
+    assert await other.held("demo", live) == {2}
+    assert await other.held("demo", live | {1: 1}) == {1, 2}
+    await index.forget_project("demo")
+    assert await other.held("demo", live | {1: 1}) == set()
+    assert await other.held("altro", live) == {3}
+
+
 async def test_numbers_may_be_large(index: VectorIndex) -> None:
     rows = directions(2)
     document, version = 2**62, 2**61
     await write(index, "demo", document, version, rows)
     assert await ask(index, "demo", {document: version}, rows[1], most=1) == [(document, 2)]
+    assert await index.held("demo", {document: version, 1: 1}) == {document}
     await index.forget("demo", document, version)
     assert await ask(index, "demo", {document: version}, rows[1]) == []
 

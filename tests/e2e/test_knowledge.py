@@ -27,6 +27,8 @@ KNOWLEDGE = Permission.KNOWLEDGE
 RULES = "Le ferie si chiedono al responsabile entro il 31 marzo di ogni anno."
 BADGE = "Il badge smarrito si denuncia alla portineria, che ne stampa un altro per 12 euro."
 QUESTION = "Entro quando si chiedono le ferie?"
+UNSEEN = ("\u200b", "\u200d \ufeff\n", "\x00\x07", "\u202e\u2066\u00ad")
+UNFIT = ("\x00", "\n", "\x7f", "\x85", "\u202a", "\u202e", "\u2066", "\u2069")
 
 
 @pytest.fixture(autouse=True)
@@ -365,6 +367,8 @@ async def test_documents_do_not_count_for_the_hour(gateway: Gateway) -> None:
         ({"azione": "togli", "documento": 12.0}, "documento"),
         ({"azione": "togli", "documento": True}, "documento"),
         ({"azione": "togli", "documento": {}}, "documento"),
+        *(({"azione": "carica", "nome": "a", "testo": text}, "testo") for text in UNSEEN),
+        *(({"azione": "carica", "nome": f"a{mark}b", "testo": "a"}, "nome") for mark in UNFIT),
     ],
     ids=str,
 )

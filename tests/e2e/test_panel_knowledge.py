@@ -215,7 +215,7 @@ async def test_documents_of_another_index_are_made_anew(gateway: Gateway, editor
 
     await gateway.desk.database.transact(another_index)
     page = text_of((await editor.get(there)).text)
-    assert "1 documenti sono di un altro indice" in page
+    assert "1 documenti mancano dall'indice" in page
     assert "da rifare" in page
     assert "Niente di abbastanza simile" in text_of(
         (await editor.post(f"{there}/search", {"question": "la quota?"}, page=there)).text

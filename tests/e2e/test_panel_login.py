@@ -131,6 +131,9 @@ async def test_the_session_is_renamed_at_login_and_ends_with_the_role(gateway: G
         first = editor.client.cookies["pepper_panel"]
         await editor.login("ruolo@example.it")
         assert editor.client.cookies["pepper_panel"] != first
+        async with visiting(gateway) as thief:
+            thief.client.cookies.set("pepper_panel", first, domain="127.0.0.1", path="/panel")
+            assert (await thief.get("/panel")).status_code == 303, "the earlier session has ended"
         done = await asyncio.to_thread(
             gateway.command, "admin", "add", "ruolo@example.it", "--role", "viewer"
         )
@@ -151,7 +154,8 @@ async def test_forms_without_their_token_change_nothing(gateway: Gateway) -> Non
 
 
 async def test_the_second_factor(gateway: Gateway) -> None:
-    async with logged_in(gateway, "fattore@example.it", "viewer") as visit:
+    async with logged_in(gateway, "fattore@example.it", "viewer") as visit, visiting(gateway) as other:
+        assert (await other.login("fattore@example.it")).status_code == 303
         refused = await visit.post("/panel/account/totp", {"current": "sbagliata"}, page="/panel/account")
         assert refused.status_code == 403
         offered = await visit.post("/panel/account/totp", {"current": PASSWORD}, page="/panel/account")
@@ -163,20 +167,33 @@ async def test_the_second_factor(gateway: Gateway) -> None:
             "/panel/account/totp/confirm", {**begin, "code": "000000"}, page="/panel/account"
         )
         assert wrong.status_code == 400
+        first = totp.now()
         begun = await visit.post(
-            "/panel/account/totp/confirm", {**begin, "code": totp.now()}, page="/panel/account"
+            "/panel/account/totp/confirm", {**begin, "code": first}, page="/panel/account"
         )
         codes = re.findall(r"<li><code>([0-9a-f]{6}-[0-9a-f]{6})</code></li>", begun.text)
         assert len(codes) == 8
+        assert (await visit.get("/panel")).status_code == 200
+        assert (await other.get("/panel")).status_code == 303, "begun without a second factor"
     async with visiting(gateway) as visit:
         assert (await visit.login("fattore@example.it")).status_code == 403
-        code = totp.now()
+        assert (await visit.login("fattore@example.it", code=first)).status_code == 403, "has turned it on"
+        code = totp.at(datetime.now(UTC) + timedelta(seconds=30))
         assert (await visit.login("fattore@example.it", code=code)).status_code == 303
     async with visiting(gateway) as visit:
         assert (await visit.login("fattore@example.it", code=code)).status_code == 403, "used before"
         assert (await visit.login("fattore@example.it", code=codes[0])).status_code == 303
     async with visiting(gateway) as visit:
         assert (await visit.login("fattore@example.it", code=codes[0])).status_code == 403
+    made = await asyncio.to_thread(gateway.command, "admin", "add", "fattore@example.it")
+    path = made.stdout.split()[-1][len("http://127.0.0.1:8080") :]
+    async with visiting(gateway) as visit:
+        new = f"{PASSWORD} nuova"
+        done = await visit.post(path, {"password": new, "again": new}, page=path)
+        assert done.headers["location"].startswith("/panel/login"), "a link is no second factor"
+        assert (await visit.get("/panel")).status_code == 303
+        assert (await visit.login("fattore@example.it", new)).status_code == 403
+        assert (await visit.login("fattore@example.it", new, codes[1])).status_code == 303
     rows = await _column(gateway, "totp")
     assert found[1].encode() not in b"".join(value for value in rows if value), "sealed at rest"
 

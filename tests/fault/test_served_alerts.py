@@ -149,7 +149,8 @@ async def test_a_cap_is_told_at_80_and_at_100_percent_once_each(
     assert receiver.told[1].json["spesa_usd"] == 0.0116
     assert len({told.notice for told in receiver.told}) == 2
     # Another day is another day, and a restart forgets nothing.
-    await asyncio.to_thread(gateway.restart)
+    await asyncio.to_thread(gateway.terminate)
+    await asyncio.to_thread(gateway.start)
     gateway.set_clock(NOON + timedelta(days=1))
     await spend(gateway, tenant, 1_000)
     await arrived(posta, 3)

@@ -84,6 +84,8 @@ class _Run:
                 )
                 assert clearly <= len(found) <= perhaps
                 assert all(match.similarity >= floor for match in found)
+                held = {one for one, version in live.items() if (project, one, version) in self.model}
+                assert await index.held(project + self.suffix, live) == held
                 for key, rows in self.model.items():
                     stored = await index.passages(key[0] + self.suffix, *key[1:])
                     assert len(stored) == len(rows)

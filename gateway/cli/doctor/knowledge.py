@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gateway.bootstrap.knowledge import make_knowledge
 from gateway.bootstrap.provider_keys import keys_in_force
 from gateway.chain.embedders import PAID_PROVIDERS, state_of
+from gateway.chain.losses import lost_documents
 from gateway.chain.snapshot import Snapshot
 from gateway.cli.doctor.problem import Problem
+from gateway.domain.errors import StoreAwayError
 from gateway.domain.tenants import Permission
 from gateway.knowledge.local import REMEDY
 from gateway.providers.openai import OpenAI
@@ -43,10 +46,18 @@ async def _problems(
     stores: Stores, rows: ConfigurationRows, projects: Sequence[Project], parts: KnowledgeParts
 ) -> AsyncIterator[Problem]:
     for project in projects:
-        outdated = state_of(await parts.shelves.now(project.name), parts.embedders.of(project)).outdated
+        embedder, shelf = parts.embedders.of(project), await parts.shelves.now(project.name)
+        lost: frozenset[int] = frozenset()
+        with suppress(StoreAwayError):  # an index that is away is a problem by itself
+            lost = await lost_documents(
+                project.name, shelf, embedder, shelves=parts.shelves, index=parts.index
+            )
+        outdated = state_of(shelf, embedder, lost).outdated
         if outdated:
             yield Problem(
-                f"{outdated} documenti del progetto {project.name} sono di un altro indice e non si cercano",
+                f"{outdated} documenti del progetto {project.name} mancano dall'indice e non si cercano"
+                if outdated > 1
+                else f"un documento del progetto {project.name} manca dall'indice e non si cerca",
                 f"pepper knowledge reindex --project {project.name}",
             )
     snapshot = Snapshot(rows, stores.recipes)

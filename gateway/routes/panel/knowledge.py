@@ -14,7 +14,7 @@ from gateway.chain.looking import MAX_QUESTION_CHARACTERS
 from gateway.core import Office
 from gateway.domain.errors import UNAUTHORIZED, Failure
 from gateway.domain.inputs import read_document_name
-from gateway.domain.knowledge import MAX_DOCUMENT_CHARACTERS, MAX_DOCUMENT_NAME
+from gateway.domain.knowledge import MAX_DOCUMENT_CHARACTERS, MAX_DOCUMENT_NAME, blank
 from gateway.domain.limits import BYTES_PER_MB, MAX_DOCUMENT_MB
 from gateway.domain.operators import Role
 from gateway.domain.tenants import Caller, Project, Scope
@@ -59,7 +59,7 @@ class _Shown:
             "tab": "knowledge",
             "documents": shelf.documents,
             "state": await self._office.library.state(scope),
-            "outdated": {one.id for one in self._office.library.outdated(scope, shelf)},
+            "outdated": {one.id for one in await self._office.library.outdated(scope, shelf)},
             "most_characters": MAX_DOCUMENT_CHARACTERS,
             "most_question": MAX_QUESTION_CHARACTERS,
             "most_name": MAX_DOCUMENT_NAME,
@@ -192,7 +192,7 @@ async def read_document(form: Form, office: Office) -> tuple[str, str]:
     """
     file = form.file("file")
     text = form.whole("text") if file is None else await _text_of(file, office)
-    if not text or text.isspace():
+    if blank(text):
         raise UploadError("knowledge.empty")
     if len(text) > MAX_DOCUMENT_CHARACTERS:
         raise UploadError("knowledge.too_long")

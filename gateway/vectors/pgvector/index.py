@@ -50,6 +50,11 @@ _INSERT = (
 )
 _FORGET = f"DELETE FROM {TABLE} WHERE project = $1"  # noqa: S608
 _PASSAGES = f"SELECT text FROM {TABLE} WHERE project = $1 AND document = $2 AND version = $3 ORDER BY passage"  # noqa: S608
+# LIMIT: one look into the primary key for each, never the project's passages all together.
+_HELD = f"""
+SELECT live.document FROM unnest($1::bigint[], $2::bigint[]) AS live (document, version) CROSS JOIN LATERAL
+(SELECT FROM {TABLE} WHERE project = $3 AND document = live.document AND version = live.version LIMIT 1) AS p
+"""  # noqa: S608
 
 
 class PgvectorIndex(VectorIndex):
@@ -131,6 +136,17 @@ class PgvectorIndex(VectorIndex):
             scans = (self._connections.run(partial(ask.scan, live=part), until) for part in dealt)
             found = [match for matches in await asyncio.gather(*scans) for match in matches]
         return best(found, most, floor)
+
+    @override
+    async def held(self, project: str, live: Mapping[int, int]) -> frozenset[int]:
+        async def work(connection: Connection) -> frozenset[int]:
+            async with inside(connection, project):
+                rows = await connection.fetch(_HELD, list(live), list(live.values()), project)
+            return frozenset(row["document"] for row in rows)
+
+        if not live:
+            return frozenset()
+        return await self._connections.run(work, within(ANSWER_SECONDS))
 
     @override
     async def passages(self, project: str, document: int, version: int) -> Sequence[str]:

@@ -141,6 +141,11 @@ class IndexFile:
             )
         ]
 
+    def numbers(self, project: str) -> list[tuple[int, int]]:
+        """Every version that a project has here, as document and version."""
+        # From the index alone, like `state`.
+        return self._all("SELECT document, version FROM versions WHERE project = ?", project)
+
     def content(self, version: int) -> Content:
         """Give what the version with an id holds.
 

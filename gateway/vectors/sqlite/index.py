@@ -113,6 +113,22 @@ class SqliteIndex(VectorIndex):
                     return await self._run(lambda: self._load_and_ask(project, live, question, most, floor))
 
     @override
+    async def held(self, project: str, live: Mapping[int, int]) -> frozenset[int]:
+        wanted = dict(live)
+
+        def work() -> frozenset[int]:
+            if not self._path.exists() and self._folder.is_dir():
+                return frozenset()
+            with self._open() as file:
+                there = file.numbers(project)
+            return frozenset(document for document, version in there if wanted.get(document) == version)
+
+        if not wanted:
+            return frozenset()
+        async with _answering(ANSWER_SECONDS):
+            return await self._run(work)
+
+    @override
     async def passages(self, project: str, document: int, version: int) -> Sequence[str]:
         def work() -> Sequence[str]:
             with self._open() as file:

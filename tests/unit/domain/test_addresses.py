@@ -6,7 +6,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from gateway.domain.addresses import UNKNOWN, caller_address
+from gateway.domain.addresses import UNKNOWN, caller_address, is_trusted
 
 TRUSTED = tuple(ip_network(each) for each in ("10.0.0.0/8", "127.0.0.1/32", "2001:db8:ffff::/48"))
 
@@ -41,3 +41,11 @@ def test_the_callers_address(peer: str | None, forwarded: list[str], address: st
 
 def test_nobody_is_believed_without_trusted_proxies() -> None:
     assert caller_address("127.0.0.1", ["198.51.100.7"], ()) == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("peer", "trusted"),
+    [("10.1.2.3", True), ("::ffff:10.1.2.3", True), ("192.0.2.1", False), ("", False), (None, False)],
+)
+def test_a_proxy_is_known_by_its_network(peer: str | None, trusted: bool) -> None:
+    assert is_trusted(peer, TRUSTED) is trusted
