@@ -20,8 +20,8 @@ class Keyed(Protocol):
 
     name: str
 
-    def use_key(self, key: str | None) -> None:
-        """Ask with this key from the next call on."""
+    def use_key(self, key: str | None) -> bool:
+        """Ask with this key from the next call on; False if it is the same."""
         ...
 
 
@@ -33,8 +33,9 @@ class ProviderKeys:
         self._seal = seal
         self._providers = tuple(one for one in providers if not given[one.name])
         self._unreadable: frozenset[str] = frozenset()
-        self.known = asyncio.Event()
-        """The panel's keys have been read once."""
+        self.news = asyncio.Event()
+        """The panel's keys were read for the first time, or one of them has changed. Whoever looks clears it."""
+        self._read = False
 
     def adopt(self, settings: PanelSettings) -> None:
         """Take over what is set in the panel now; a key that does not open is none, and said in the log."""
@@ -43,9 +44,10 @@ class ProviderKeys:
         for name in sorted(unreadable - self._unreadable):
             log.warning("the key of %s that was set in the panel does not open: set it again", name)
         self._unreadable = unreadable
-        for provider in self._providers:
-            provider.use_key(keys.get(provider.name))
-        self.known.set()
+        changed = [provider.use_key(keys.get(provider.name)) for provider in self._providers]
+        if any(changed) or not self._read:
+            self._read = True
+            self.news.set()
 
 
 def keys_of_environment(settings: Settings) -> Mapping[str, str | None]:

@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import socket
+from contextlib import suppress
 
 from gateway.attachments.read import Attachments
 from gateway.bootstrap.alerts import make_alerting
@@ -37,7 +38,7 @@ from gateway.core import Core
 from gateway.dilem.rehearsal import stand_ins
 from gateway.domain.clock import system_clock
 from gateway.domain.errors import StoreAwayError
-from gateway.ports import BatchProvider, Provider
+from gateway.ports import BatchProvider, Provider, ProviderError
 from gateway.providers.claude import Claude
 from gateway.providers.openai import OpenAI
 from gateway.providers.sandbox import Sandbox
@@ -136,10 +137,17 @@ def build(settings: Settings, address: str | None = None) -> Core:
             log.warning("starting without the database: %s", error)
 
     async def warm() -> None:
-        await keys.known.wait()
+        await keys.news.wait()
+        keys.news.clear()
         await claude.warm()
         await openai.warm()
         keep_what_is_loaded()
+        while True:
+            await keys.news.wait()
+            keys.news.clear()
+            with suppress(ProviderError):  # the next call meets it, and says so
+                await claude.warm()
+                await openai.warm()
 
     chain = Chain(
         current=current,

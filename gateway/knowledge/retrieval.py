@@ -81,7 +81,9 @@ def terms(text: str) -> frozenset[str]:
     """What a text names that has no other name: codes (ART-4471/B, E16), numbers of articles, years and long numbers."""
     text = text[:_MOST_SEARCHED].lower()
     articles = {f"art. {number}" for number in _ARTICLE.findall(text)}
-    return frozenset(articles | {word for word in _CODE.findall(text) if _NAMING.search(word)})
+    # Most words are letters alone, and name nothing: the pattern would look at each of their letters several times.
+    words = (word for word in _CODE.findall(text) if not word.isalpha())
+    return frozenset(articles | {word for word in words if _NAMING.search(word)})
 
 
 def passages_block(passages: Sequence[Passage]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 from markupsafe import escape
+from typing_extensions import override
 
 from gateway.domain.operators import Role
 from gateway.storage.operators import Operators
@@ -128,6 +129,7 @@ class _Watch(HTMLParser):
         super().__init__()
         self.found: list[str] = []
 
+    @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         told = dict(attrs)
         if tag == "script" and not (told.get("src") or "").startswith("/panel/static/"):

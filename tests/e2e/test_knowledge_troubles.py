@@ -222,7 +222,7 @@ async def test_a_lost_index_is_noticed_and_made_anew(make_gateway: Callable[...,
     gateway.fakes.openai.reset()
     gateway.start()
     async with gateway.connected():
-        await switch_on(gateway, ("libero",))
+        await switch_on(gateway, ("libero", "riassumi"))
         tenant = await reader(gateway)
         await upload(gateway, tenant, "Regolamento", RULES)
         aside = gateway.folder / "aside"

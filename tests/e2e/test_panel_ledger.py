@@ -29,7 +29,7 @@ from tests.e2e.panel import HOSTILE, Visit, inert, logged_in, shown, text_of
 from tests.fakes import Behaviour, say, status
 
 NOON = datetime(2026, 11, 20, 11, 0, tzinfo=UTC)
-ROWS = 2_000
+ROWS = 1_200
 PAGE = 50
 _LINK = re.compile(r'href="/panel/ledger/(req_[^"]+)"')
 _OLDER = re.compile(r'href="(/panel/ledger\?[^"]+)" rel="next"')

@@ -49,11 +49,13 @@ class Claude(ClaudeBatches):
         self._key = key
         self._upstream: Upstream[AsyncAnthropic] = Upstream("ANTHROPIC", key, self._make, _send_nothing)
 
-    def use_key(self, key: str | None) -> None:
-        """Ask with this key from the next call on; running ones go on with theirs. The same key changes nothing."""
-        if key != self._key:
-            self._key = key
-            self._upstream = Upstream("ANTHROPIC", key, self._make, _send_nothing)
+    def use_key(self, key: str | None) -> bool:
+        """Ask with this key from the next call on; running ones go on with theirs. False for the same key: nothing changes."""
+        if key == self._key:
+            return False
+        self._key = key
+        self._upstream = Upstream("ANTHROPIC", key, self._make, _send_nothing)
+        return True
 
     @property
     def ready(self) -> bool:
@@ -82,9 +84,7 @@ class Claude(ClaudeBatches):
         reader = ClaudeReader(form, documents=document_names(call), searching=search is not None)
 
         def ask_once(request: MessageRequest) -> ProviderEvents:
-            return ask(
-                self._transport, upstream, lambda: _encode(request), reader, streamed=call.watched
-            )
+            return ask(self._transport, upstream, lambda: _encode(request), reader, streamed=call.watched)
 
         request = message_request(call, target, form)
         return ask_once(request) if search is None else tell_turns(ask_once, request, reader, search)

@@ -45,11 +45,13 @@ class OpenAI(OpenAIBatches):
         self._key = key
         self._upstream: Upstream[AsyncOpenAI] = Upstream("OPENAI", key, self._make, _send_nothing)
 
-    def use_key(self, key: str | None) -> None:
-        """Ask with this key from the next call on; running ones go on with theirs. The same key changes nothing."""
-        if key != self._key:
-            self._key = key
-            self._upstream = Upstream("OPENAI", key, self._make, _send_nothing)
+    def use_key(self, key: str | None) -> bool:
+        """Ask with this key from the next call on; running ones go on with theirs. False for the same key: nothing changes."""
+        if key == self._key:
+            return False
+        self._key = key
+        self._upstream = Upstream("OPENAI", key, self._make, _send_nothing)
+        return True
 
     @property
     def ready(self) -> bool:

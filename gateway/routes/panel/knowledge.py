@@ -97,7 +97,9 @@ def _lists(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
         return await shown.shelf(request, await office.tenants.get_project(name))
 
     @get("/knowledge/{name:str}/{document:int}", opt={"role": Role.VIEWER})
-    async def show_document(request: AnyRequest, name: FromPath[str], document: FromPath[int]) -> Response[bytes]:
+    async def show_document(
+        request: AnyRequest, name: FromPath[str], document: FromPath[int]
+    ) -> Response[bytes]:
         project = await office.tenants.get_project(name)
         try:
             one, passages = await office.looking.passages(scope_of(request, project), document)
@@ -144,7 +146,9 @@ def _changes(office: Office, pages: Pages, shown: _Shown) -> list[Any]:
         )
 
     @post("/knowledge/{name:str}/{document:int}/remove", opt={"role": Role.EDITOR})
-    async def remove_document(request: AnyRequest, name: FromPath[str], document: FromPath[int]) -> Response[bytes]:
+    async def remove_document(
+        request: AnyRequest, name: FromPath[str], document: FromPath[int]
+    ) -> Response[bytes]:
         project = await office.tenants.get_project(name)
         by = visitor_of(request).operator
         try:
