@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 from gateway.domain.operator_settings import PanelSettings
+from gateway.ports import ProviderError
 from gateway.settings import Settings
 from gateway.storage.operator_settings import opened_keys
 from gateway.storage.sealing import Seal
@@ -24,6 +26,15 @@ class Keyed(Protocol):
         """Ask with this key from the next call on; False if it is the same."""
         ...
 
+    async def warm(self) -> None:
+        """Load what the first call would wait for.
+
+        Raises:
+            ProviderError: It can't be asked; the next call says so.
+
+        """
+        ...
+
 
 class ProviderKeys:
     """Gives the providers their keys, at the start and whenever an owner changes one."""
@@ -31,10 +42,10 @@ class ProviderKeys:
     def __init__(self, settings: Settings, seal: Seal, *providers: Keyed) -> None:
         given = keys_of_environment(settings)
         self._seal = seal
-        self._providers = tuple(one for one in providers if not given[one.name])
+        self._providers = providers
+        self._without = tuple(one for one in providers if not given[one.name])
         self._unreadable: frozenset[str] = frozenset()
-        self.news = asyncio.Event()
-        """The panel's keys were read for the first time, or one of them has changed. Whoever looks clears it."""
+        self._news = asyncio.Event()
         self._read = False
 
     def adopt(self, settings: PanelSettings) -> None:
@@ -44,10 +55,25 @@ class ProviderKeys:
         for name in sorted(unreadable - self._unreadable):
             log.warning("the key of %s that was set in the panel does not open: set it again", name)
         self._unreadable = unreadable
-        changed = [provider.use_key(keys.get(provider.name)) for provider in self._providers]
+        changed = [provider.use_key(keys.get(provider.name)) for provider in self._without]
         if any(changed) or not self._read:
             self._read = True
-            self.news.set()
+            self._news.set()
+
+    async def keep_warm(self, loaded: Callable[[], None]) -> None:
+        """Warm the providers whenever one may have got a key, until cancelled; `loaded` is told after the first time."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            for provider in self._providers:
+                with suppress(ProviderError):
+                    await provider.warm()
+            loaded()
+            loaded = _nothing
+
+
+def _nothing() -> None:
+    """What there is to say after the first time."""
 
 
 def keys_of_environment(settings: Settings) -> Mapping[str, str | None]:

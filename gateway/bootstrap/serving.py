@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import socket
-from contextlib import suppress
+from functools import partial
 
 from gateway.attachments.read import Attachments
 from gateway.bootstrap.alerts import make_alerting
@@ -38,7 +38,7 @@ from gateway.core import Core
 from gateway.dilem.rehearsal import stand_ins
 from gateway.domain.clock import system_clock
 from gateway.domain.errors import StoreAwayError
-from gateway.ports import BatchProvider, Provider, ProviderError
+from gateway.ports import BatchProvider, Provider
 from gateway.providers.claude import Claude
 from gateway.providers.openai import OpenAI
 from gateway.providers.sandbox import Sandbox
@@ -136,19 +136,6 @@ def build(settings: Settings, address: str | None = None) -> Core:
         except StoreAwayError as error:
             log.warning("starting without the database: %s", error)
 
-    async def warm() -> None:
-        await keys.news.wait()
-        keys.news.clear()
-        await claude.warm()
-        await openai.warm()
-        keep_what_is_loaded()
-        while True:
-            await keys.news.wait()
-            keys.news.clear()
-            with suppress(ProviderError):  # the next call meets it, and says so
-                await claude.warm()
-                await openai.warm()
-
     chain = Chain(
         current=current,
         authenticator=authenticator,
@@ -214,7 +201,7 @@ def build(settings: Settings, address: str | None = None) -> Core:
         index=knowledge.index,
         library=library,
         openers=(transport.open, installed),
-        warmers=(warm,),
+        warmers=(partial(keys.keep_warm, keep_what_is_loaded),),
         closers=(
             alerting.stop,
             *knowledge.closers,
