@@ -74,7 +74,7 @@ def add(*, email: str, role: str, password_stdin: bool, as_json: bool) -> None:
                 account = await operators.change(account.id, COMMAND_LINE, stores.now(), role=Role(role))
             if hashed is not None:
                 account = await operators.set_password(account.id, hashed, COMMAND_LINE, stores.now())
-        token = await operators.make_link(account.id, stores.now()) if hashed is None else None
+        token = await operators.make_link(account.id, COMMAND_LINE, stores.now()) if hashed is None else None
         return Made(account, token)
 
     made = with_stores(work)

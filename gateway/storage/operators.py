@@ -253,13 +253,21 @@ class Operators:
 
     # --- set-up links -----------------------------------------------------------------------------------------------
 
-    async def make_link(self, account_id: int, at: datetime) -> str:
-        """Make the token of a link by which the account's password is chosen, within 24 hours, once; earlier ones end."""
+    async def make_link(self, account_id: int, by: Operator, at: datetime) -> str:
+        """Make the token of a link by which the account's password is chosen, within 24 hours, once; earlier ones end.
+
+        Raises:
+            UnknownError: No such account.
+
+        """
         token = secrets.token_urlsafe(LINK_BYTES)
         table = schema.set_up_links
 
         async def work(connection: AsyncConnection) -> None:
+            await begin_change(connection)
+            account = _account(await _row(connection, account_id))
             await connection.execute(delete(table).where(table.c.operator == account_id))
+            await record_change(connection, by, at, "operator.link", account.email)
             row = {"digest": link_digest(token), "operator": account_id, "expires_at": at + LINK_LIFE}
             await connection.execute(insert(table).values(row))
 

@@ -14,6 +14,7 @@ import msgspec
 from tests.bench import panel, report, vectors
 from tests.bench.caller import Job
 from tests.bench.cases import CASES, Case
+from tests.bench.growth import measure_growth
 from tests.bench.knowledge.quality import measure_quality
 from tests.bench.machine import description, load_average
 from tests.bench.memory import measure_memory
@@ -31,6 +32,8 @@ QUICK_ROUNDS, QUICK_SECONDS = 1, 0.6
 @click.option("--quick", is_flag=True, help="One short round: about two minutes.")
 @click.option("--peers/--no-peers", default=True, help="Beside other gateways, installed under build/bench.")
 @click.option("--memory", is_flag=True, help="Measure memory instead: some minutes.")
+@click.option("--growth", is_flag=True, help="Measure beside a large installation instead: some minutes.")
+@click.option("--rows", default=panel.ROWS, show_default=True, help="With --growth: of its ledger.")
 @click.option("--calls", default=30_000, show_default=True, help="With --memory: how many.")
 @click.option("--knowledge", is_flag=True, help="Measure how well knowledge finds instead: some minutes.")
 @click.option("--curve", is_flag=True, help="With --knowledge: also around the chosen floors.")
@@ -47,6 +50,8 @@ def bench(
     quick: bool,
     peers: bool,
     memory: bool,
+    growth: bool,
+    rows: int,
     calls: int,
     knowledge: bool,
     curve: bool,
@@ -57,6 +62,9 @@ def bench(
     try:
         if memory:
             measure_memory(calls)
+            return
+        if growth:
+            measure_growth(rows)
             return
         if knowledge:
             measure_quality(curve=curve)

@@ -61,14 +61,14 @@ def measure_panel(*, quick: bool) -> None:
             with gateway:
                 gateway.start()
                 gateway.terminate()
-                click.echo(f"filled in {_fill(gateway.data / 'pepper.db', rows):.0f} s", err=True)
+                click.echo(f"filled in {fill(gateway.data / 'pepper.db', rows):.0f} s", err=True)
                 gateway.start()
                 asyncio.run(_measure(gateway, rows))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill(file: Path, rows: int) -> float:
+def fill(file: Path, rows: int) -> float:
     """Put the rows there, indexes last; gives the seconds it took."""
     began, now = time.monotonic(), datetime.now(UTC)
     span = {"begin": (now - timedelta(days=DAYS)).timestamp(), "end": now.timestamp() - 60, "rows": rows}

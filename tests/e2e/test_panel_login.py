@@ -233,3 +233,42 @@ async def test_after_login_nobody_is_sent_elsewhere(gateway: Gateway, wanted: st
 async def _column(gateway: Gateway, name: str) -> list[Any]:
     async with gateway.desk.database.connect() as connection:
         return list(await connection.scalars(select(schema.operators.c[name])))
+
+
+async def test_a_link_is_in_the_audit_with_its_author_and_nobody_makes_their_own(gateway: Gateway) -> None:
+    async with logged_in(gateway, "autrice@example.it") as owner:
+        await asyncio.to_thread(add_person, gateway, "destinataria@example.it", "viewer")
+        page = (await owner.get("/panel/people")).text
+        people = dict(re.findall(r'<th scope="row">([^<]+)</th>.*?/panel/people/(\d+)', page, re.DOTALL))
+        there = f"/panel/people/{people['destinataria@example.it']}"
+        assert (await owner.post(there, {"action": "link"}, page="/panel/people")).status_code == 200
+        audit = text_of((await owner.get("/panel/audit")).text)
+        assert "autrice@example.it operator.link destinataria@example.it" in audit
+        for action in ("link", "totp-off"):
+            mine = f"/panel/people/{people['autrice@example.it']}"
+            assert (await owner.post(mine, {"action": action}, page="/panel/people")).status_code == 409
+        for nobody in ("99999999999999999999999", "123456"):
+            gone = await owner.post(f"/panel/people/{nobody}", {"action": "link"}, page="/panel/people")
+            assert gone.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/panel", "/panel/projects", "/panel/login"])
+async def test_options_is_no_fault(gateway: Gateway, path: str) -> None:
+    async with visiting(gateway) as visit:
+        assert (await visit.client.options(path)).status_code == 204
+
+
+async def test_a_form_filled_in_before_somebody_elses_change_is_noticed(gateway: Gateway) -> None:
+    async with logged_in(gateway, "insieme@example.it", "editor") as visit:
+        fields = {"name": "insieme", "per_hour": "100", "permissions": "documenti"}
+        assert (await visit.post("/panel/projects", fields, page="/panel")).status_code == 200
+        page = (await visit.get("/panel/projects/insieme")).text
+        found = re.search(r'name="seen" value="([0-9a-f]{32})"', page)
+        assert found is not None
+        seen = {"seen": found[1], "per_hour": "100"}
+        first = await visit.post("/panel/projects/insieme", seen, page="/panel")
+        assert first.status_code == 303
+        stale = {**seen, "permissions": "documenti", "budget": "6"}
+        refused = await visit.post("/panel/projects/insieme", stale, page="/panel")
+        assert refused.status_code == 409
+        assert 'value="documenti" checked' not in (await visit.get("/panel/projects/insieme")).text

@@ -15,6 +15,8 @@ from gateway.routes.panel.visitors import visitor_of
 from gateway.storage.refusals import DuplicateError, RefusalError, UnknownError
 
 PEOPLE = "/panel/people"
+OWN_BUSINESS = frozenset({"link", "totp-off"})
+"""Of one's own access these are changed on the page that asks for the password."""
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -34,9 +36,9 @@ def people_routes(office: Office, pages: Pages) -> list[Any]:
         }
         return pages.page(request, "people.html", context, status=status)
 
-    async def link_for(account: Account) -> str:
+    async def link_for(request: AnyRequest, account: Account) -> str:
         """A path: the page makes it whole with its own address, so that no Host header can name another."""
-        token = await office.operators.make_link(account.id, office.now())
+        token = await office.operators.make_link(account.id, visitor_of(request).operator, office.now())
         return f"/panel/set-up/{token}"
 
     @get("/people", opt={"role": Role.OWNER})
@@ -55,12 +57,14 @@ def people_routes(office: Office, pages: Pages) -> list[Any]:
             )
         except DuplicateError:
             return await show(request, error=words("login.email_taken"), status=409)
-        return await show(request, link=await link_for(account), about=account.email)
+        return await show(request, link=await link_for(request, account), about=account.email)
 
     @post("/people/{person:int}", opt={"role": Role.OWNER})
     async def change_person(request: AnyRequest, person: FromPath[int]) -> Response[bytes]:
         form, words, by = await read_form(request), pages.words(request), visitor_of(request).operator
         action = form.text("action")
+        if action in OWN_BUSINESS and person == visitor_of(request).account.id:
+            return await show(request, error=words("people.own"), status=409)
         try:
             match action:
                 case "role" if form.text("role") in set(Role):
@@ -74,7 +78,7 @@ def people_routes(office: Office, pages: Pages) -> list[Any]:
                     await office.operators.set_totp(person, None, (), by, office.now())
                 case "link":
                     account = await office.operators.get(person)
-                    return await show(request, link=await link_for(account), about=account.email)
+                    return await show(request, link=await link_for(request, account), about=account.email)
                 case _:
                     return await show(request, error=words("trouble.refused"), status=400)
         except UnknownError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -92,6 +93,7 @@ class ProjectPages:
             "brains": await self._brains(),
             "permissions": list(Permission),
             "form": form or told(project),
+            "seen": state_of(project),
             "new_key": new_key,
             "new_signing": new_signing,
             "notice_url": (project.notice_url or "") if notice_url is None else notice_url,
@@ -152,6 +154,8 @@ def _projects(office: Office, pages: Pages) -> list[Any]:
         typed, changes = read_changes(form)
         if typed.wrong:
             return await shown.one(request, project, form=typed, error=words("projects.wrong"), status=400)
+        if form.text("seen") not in {"", state_of(project)}:
+            return await shown.one(request, project, form=typed, error=words("projects.changed"), status=409)
         try:
             await office.tenants.set_project(name, changes, visitor_of(request).operator, office.now())
         except RefusalError:
@@ -239,6 +243,12 @@ def told(project: Project) -> ProjectForm:
         domains="\n".join(project.domains),
         sandbox=project.sandbox,
     )
+
+
+def state_of(project: Project) -> str:
+    """A digest of a project's settings: a form that was filled in before somebody else's change is noticed by it."""
+    told = msgspec.json.encode(project, order="deterministic")
+    return hashlib.sha256(told).hexdigest()[:32]
 
 
 FRESH = ProjectForm(

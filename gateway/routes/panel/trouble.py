@@ -66,6 +66,7 @@ def trouble_handlers(access: Access, pages: Pages) -> dict[Any, Any]:
         LoginNeededError: login,
         ForbiddenError: forbidden,
         UnknownError: missing,
+        OverflowError: missing,  # a number that no row can have
         StoreAwayError: away,
         HTTPException: refused,
         Exception: broken,

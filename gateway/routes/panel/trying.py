@@ -62,7 +62,7 @@ def trying_routes(office: Office, pages: Pages, chain: Chain) -> list[Any]:
         typed = {"recipe": recipe, "content": content, "extra": extra}
         try:
             extras = msgspec.json.decode(extra, type=dict[str, Any])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return await show(request, project, {**typed, "error": words("try.extra_wrong")}, 400)
         if not content or len(content) > MAX_CONTENT:
             return await show(request, project, {**typed, "error": words("try.content_wrong")}, 400)

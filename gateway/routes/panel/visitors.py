@@ -122,7 +122,7 @@ class Access:
         """
         visitor = await self._visitor(connection)
         connection.scope["state"][STATE] = visitor
-        role: Role | None = handler.opt["role"]
+        role: Role | None = handler.opt.get("role")  # the router's own answers to OPTIONS name none
         if role is None:
             return
         if visitor.session is None:
