@@ -237,7 +237,19 @@ ACTIONS: list[dict[str, Any]] = [
     *({"progetto": "p", "azione": "carica", "nome": "a", "testo": text} for text in ("", " ", None, 1)),
     *(
         {"progetto": "p", "azione": "carica", "nome": name, "testo": "b"}
-        for name in ("", " ", None, 1, "a", "è" * 200, "è" * 201, f" {'è' * 200}\n", "a\nb")
+        for name in (
+            "",
+            " ",
+            None,
+            1,
+            "a",
+            "è" * 200,
+            "è" * 201,
+            f" {'è' * 200}\n",
+            "a\nb",
+            "a\u202eb",
+            "a\x00b",
+        )
     ),
     {"progetto": "p", "azione": "carica", "nome": "a", "testo": "è" * 500_000},
     {"progetto": "p", "azione": "carica", "nome": "a", "testo": "è" * 500_001},

@@ -12,6 +12,8 @@ from gateway.wire.requests import MODES, AttachmentBody, CompletionBody, Project
 
 _PROJECT = "Il progetto che chiama: la chiave deve essere sua."
 _DEFERRED = MODES[1]
+_UNFIT = r"\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069"
+"""Characters that a document's name does not take."""
 
 REQUESTS: dict[type[Wire], Described] = {
     ProjectBody: Described(
@@ -113,7 +115,9 @@ REQUESTS: dict[type[Wire], Described] = {
         },
         bounds={
             # Blanks around it don't count, so a longer one may do
-            "nome": {"pattern": rf"^\s*\S(?:[\s\S]{{0,{MAX_DOCUMENT_NAME - 2}}}\S)?\s*$"},
+            "nome": {
+                "pattern": rf"^\s*[^\s{_UNFIT}](?:[^{_UNFIT}]{{0,{MAX_DOCUMENT_NAME - 2}}}[^\s{_UNFIT}])?\s*$"
+            },
             "testo": NOT_BLANK | {"maxLength": MAX_DOCUMENT_CHARACTERS},
         },
         reply=False,
