@@ -237,6 +237,7 @@ async def test_who_takes_the_address_back_is_told_nothing_more(gateway: Gateway,
     await anna.collect(await anna.submit("uno"))
     await attempted(anna, 1)
     await set_address(anna, None)
+    await asyncio.sleep(CHANGE_SECONDS)  # until then a worker may still look after what is handed in
     later(gateway, minutes=5)
     number = await anna.submit("due")
     later(gateway, minutes=10)
