@@ -142,7 +142,7 @@ def _warm(cases: Sequence[Case], played: Stage) -> dict[tuple[int, str], str]:
             tried = _measure(case, server, job, played.callers)
             if tried.wrong and not isinstance(server, Gateway):
                 unable[index, server.name] = (
-                    f"{case.name} on {server.name}: it answers {tried.example[:80]!r}"
+                    f"{case.name} on {server.name}: it answers {tried.example.splitlines()[0][:80]}"
                 )
     return unable
 
@@ -171,7 +171,8 @@ def _write(rows: list[tuple[str, ...]], notes: list[str]) -> None:
     if not begin or not end:
         raise BenchError(f"{PAGE} has no place for figures ({BEGIN} … {END})")
     day = datetime.now(UTC).date().isoformat()
-    figures = "\n".join((f"{day}. {'. '.join(notes)}.", "", report.markdown_table(rows)))
+    said = [f"{note[0].upper()}{note[1:]}." for note in notes]
+    figures = "\n".join((f"{day}.", "", *(f"- {note}" for note in said), "", report.markdown_table(rows)))
     PAGE.write_text(f"{before}{begin}\n{figures}\n{end}{after}")
 
 
