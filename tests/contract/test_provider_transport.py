@@ -14,7 +14,7 @@ from gateway.ports import ProviderError, Trouble
 from gateway.providers import transport as transport_module
 from gateway.providers.claude import Claude
 from gateway.providers.openai import OpenAI
-from gateway.providers.transport import Outgoing, Transport
+from gateway.providers.transport import LARGE_BODY_BYTES, Outgoing, Transport
 from gateway.providers.upstream import environment_proxy
 from tests.fakes import ClaudeServer, OpenAIServer, say, until
 from tests.unit.providers.stage import Stage, call_of, open_stage, open_transport, outcome_of, target_of
@@ -287,6 +287,50 @@ async def test_long_headers_are_read(transport: Transport) -> None:
 
     async with serving(handle) as server:
         assert (await ask(transport, server)).text == "ciao"
+
+
+async def test_what_only_announces_a_reply_is_passed_over(transport: Transport) -> None:
+    async def handle(peer: Peer) -> None:
+        while True:
+            await peer.request()
+            await peer.send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n")
+            await asyncio.sleep(0.02)
+            await peer.send(REPLY)
+
+    async with serving(handle) as server:
+        for _ in range(2):
+            assert (await ask(transport, server)).text == "ciao"
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("size", [10, LARGE_BODY_BYTES - 1, LARGE_BODY_BYTES, 3 * LARGE_BODY_BYTES])
+async def test_a_body_arrives_as_it_is_whatever_its_size(transport: Transport, size: int) -> None:
+    heads: list[bytes] = []
+
+    async def handle(peer: Peer) -> None:
+        heads.append(await peer.reader.readuntil(b"\r\n\r\n"))
+        assert await peer.reader.readexactly(size) == b"x" * size
+        await peer.send(REPLY)
+
+    async with serving(handle) as server:
+        outgoing = Outgoing(
+            URL(server.url).joinpath("v1"), {"host": "qui", "x-prova": "sì", "user-agent": "u"}
+        )
+        reply = await transport.post(outgoing, b"x" * size)
+        assert await reply.whole() == MESSAGE
+        reply.close(complete=True)
+    request, *headers = heads[0].decode().strip().split("\r\n")
+    assert request == "POST /v1 HTTP/1.1"
+    told = dict(line.lower().split(": ", 1) for line in headers)
+    assert len(told) == len(headers)
+    assert told["content-length"] == str(size)
+    assert (told["host"], told["x-prova"], told["user-agent"]) == ("qui", "sì", "u")
+
+
+async def test_a_header_never_becomes_two(transport: Transport) -> None:
+    outgoing = Outgoing(URL("http://127.0.0.1:9/"), {"x-prova": "a\r\nx-altro: b"})
+    with pytest.raises(ValueError, match="two"):
+        await transport.post(outgoing, b"{}")
 
 
 async def test_an_error_body_that_does_not_come_is_not_waited_for(

@@ -8,8 +8,10 @@ import pytest
 
 from tests.e2e import told
 from tests.e2e.harness import Gateway
+from tests.fakes import slow
 
 WORKERS = 2
+PROVIDER_SECONDS = 2.0
 ENVIRONMENT = {"PEPPER_METRICS_TOKEN": "un-gettone"}
 
 
@@ -37,6 +39,29 @@ async def test_every_worker_counts_into_one_sum(gateway: Gateway) -> None:
     assert 'pepper_store_up{store="key-value"} 1.0' in text
     assert mine.name not in text
     assert mine.key not in text
+
+
+def overheads(text: str, mode: str) -> tuple[float, float]:
+    """How many calls' own time was noted, and how many seconds in all."""
+    found = re.findall(
+        rf'^pepper_overhead_seconds_(count|sum){{mode="{mode}"}} ([\d.e+-]+)$', text, re.MULTILINE
+    )
+    values = dict(found)
+    return float(values.get("count", 0)), float(values.get("sum", 0))
+
+
+async def test_the_gateways_own_time_leaves_out_the_providers(gateway: Gateway) -> None:
+    mine, _ = await gateway.tenant_of_its_own()
+    before = (await gateway.client.get("/metrics")).text
+    gateway.fakes.claude.script(slow("Con calma.", PROVIDER_SECONDS), slow("Con calma.", PROVIDER_SECONDS))
+    told.answer(await gateway.ask(mine))
+    async with gateway.stream(mine) as stream:
+        await stream.told()
+    after = (await gateway.client.get("/metrics")).text
+    for mode in ("json", "stream"):
+        (calls, seconds), (earlier_calls, earlier_seconds) = overheads(after, mode), overheads(before, mode)
+        assert calls == earlier_calls + 1
+        assert 0 < seconds - earlier_seconds < PROVIDER_SECONDS
 
 
 async def test_only_this_machine_or_the_token_sees_them(gateway: Gateway) -> None:
