@@ -10,7 +10,7 @@ from typing import Any
 
 from litestar import Litestar, Request, Response, asgi
 from litestar.exceptions import HTTPException
-from litestar.types import Receive, Scope, Send
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from gateway.bootstrap.serving import build
 from gateway.core import Core
@@ -27,18 +27,19 @@ from gateway.worker import living_under
 Handle = Callable[[Exchange], Awaitable[None]]
 
 
-def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = None) -> Litestar:
+def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = None) -> ASGIApp:
     """Give the application of an assembled core; its lifespan starts and stops the core, inside of `around`."""
     bodies = BodyBudget()
     dilem = DilemRoutes(core.dilem, bodies)
     panel, no_page = panel_router(core.office, core.chain)
+    direct: dict[str, ASGIApp] = {}
 
     def address(path: str, allow: str, handle: Handle) -> Any:
-        @asgi(path, name=path, copy_scope=False)
         async def handler(scope: Scope, receive: Receive, send: Send) -> None:
             await answered(Exchange(scope, receive, send, bodies), route=path, allow=allow, handle=handle)
 
-        return handler
+        direct[path] = handler
+        return asgi(path, name=path, copy_scope=False)(handler)
 
     @asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncIterator[None]:
@@ -54,7 +55,7 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
         shown = no_page if is_panel(request.url.path) else unknown_address
         return shown(request, error)
 
-    return Litestar(
+    router = Litestar(
         route_handlers=[
             address("/api.php", "POST", partial(answers.answer, core.chain)),
             address("/pratica.php", "POST", partial(batches.collect, core.chain, core.zone)),
@@ -73,6 +74,13 @@ def create_app(core: Core, around: AbstractAsyncContextManager[None] | None = No
         logging_config=None,
     )
 
+    async def application(scope: Any, receive: Receive, send: Send) -> None:
+        """Serve the bare addresses without the router's price; it knows them too, in other spellings."""
+        handler = direct.get(scope["path"]) if scope["type"] == "http" else None
+        await (handler or router)(scope, receive, send)
+
+    return application
+
 
 PARENT_VARIABLE = "PEPPER_SERVE_PID"
 """Set by `pepper serve` for its workers: the process without which they should not live."""
@@ -80,7 +88,7 @@ ADDRESS_VARIABLE = "PEPPER_SERVE_ADDRESS"
 """Likewise: where the server listens."""
 
 
-def application() -> Litestar:
+def application() -> ASGIApp:
     """Build a worker's application from the environment (the server's entry point)."""
     core = build(read_settings(), os.environ.get(ADDRESS_VARIABLE))
     parent = os.environ.get(PARENT_VARIABLE)

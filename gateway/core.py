@@ -15,6 +15,7 @@ from gateway.attachments.pdf_text import PdfTexts
 from gateway.chain.alerting import Alerting
 from gateway.chain.answer import Chain
 from gateway.chain.current import Current
+from gateway.chain.endings import Endings
 from gateway.chain.ledger import Ledger
 from gateway.chain.library import Library
 from gateway.chain.looking import Looking
@@ -93,6 +94,7 @@ class Core(msgspec.Struct, kw_only=True):
     office: Office
     current: Current
     recording: Recording
+    endings: Endings
     ledger: Ledger
     upkeep: Upkeep
     database: Database
@@ -128,7 +130,7 @@ class Core(msgspec.Struct, kw_only=True):
             self.draining.cancel()
         if self.dilem is not None:
             await self.dilem.stop()
-        await self.recording.ended()
+        await self.endings.ended()
         await self.ledger.drained()
         await self.upkeep.stop()
         for task in self.warming:

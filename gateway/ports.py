@@ -479,8 +479,10 @@ class Gate(Protocol):
         """Keep the claims and reservations of living calls; writes back what the store lost."""
         ...
 
-    async def settle(self, settlement: Settlement) -> None:
+    async def settle(self, *settlements: Settlement) -> None:
         """Reserved becomes spent, the answer is kept, the claim ends. Settling twice changes nothing the second time.
+
+        Each settlement is a step of its own: when this fails, any of them may have been carried out.
 
         With a total unknown the token passes, so that a total read earlier is not believed.
         """

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from gateway import collector
+from gateway import collector, metrics
 from gateway.core import Core
 from gateway.metrics import FOLDER_VARIABLE
 
@@ -33,13 +33,13 @@ async def living_under(parent: int, core: Core) -> AsyncIterator[None]:
     collector.calm()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(DRAIN_SIGNAL, core.drain)
-    watching = asyncio.create_task(_watch_parent(parent))
-    starting = asyncio.create_task(_say_ready(core))
+    tasks = [asyncio.create_task(work) for work in (_watch_parent(parent), _say_ready(core), _share_counts())]
     try:
         yield
     finally:
-        watching.cancel()
-        starting.cancel()
+        for task in tasks:
+            task.cancel()
+        metrics.share()
         loop.remove_signal_handler(DRAIN_SIGNAL)
 
 
@@ -69,6 +69,12 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def _share_counts() -> None:
+    while True:
+        await asyncio.sleep(metrics.SHARE_SECONDS)
+        metrics.share()
 
 
 async def _watch_parent(parent: int) -> None:

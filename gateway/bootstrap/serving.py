@@ -26,6 +26,7 @@ from gateway.chain.batch import Deferred
 from gateway.chain.batch_closing import Closing
 from gateway.chain.budget import BudgetJudge
 from gateway.chain.current import Current
+from gateway.chain.endings import Endings
 from gateway.chain.leases import Leases
 from gateway.chain.ledger import Ledger
 from gateway.chain.memory import Memory
@@ -88,7 +89,8 @@ def build(settings: Settings, address: str | None = None) -> Core:
     authenticator = Authenticator(stores.secret, current, stores.tenants, stores.now)
     memory = Memory(stores.conversations, current)
     attachments = Attachments()
-    recording = Recording(ledger, leases, stores.now)
+    endings = Endings(ledger, leases)
+    recording = Recording(endings, stores.now)
     knowledge = make_knowledge(stores, openai)
     planner = Planner(memory, attachments, knowledge.consulting, settings.timezone)
     admitting = Admitting(gate, stores.calls, judge, leases, zone=settings.timezone, now=stores.now)
@@ -173,6 +175,7 @@ def build(settings: Settings, address: str | None = None) -> Core:
         ),
         current=current,
         recording=recording,
+        endings=endings,
         ledger=ledger,
         upkeep=Upkeep(
             current=current,

@@ -138,7 +138,7 @@ class Deferred:
         # A total that somebody has just loaded holds the batch already: adding it would count it twice.
         cost = 0 if await self._closing.forget_total(batch) else batch.reserved
         settlement = Settlement(request=admission.lease.request, cost=cost, now=self._now().timestamp())
-        await self._leases.settle(admission.lease, settlement)
+        await self._leases.settle(settlement)
 
     def _no_room(self, amount: int, *, alone: bool) -> Failure:
         why = ": da solo supera il tetto giornaliero" if alone else " e non entra nel tetto di oggi"

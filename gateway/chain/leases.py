@@ -56,15 +56,16 @@ class Leases:
         """Keep a lease alive from now on."""
         self._living[lease.request.request_id] = lease
 
-    async def settle(self, lease: Lease, settlement: Settlement) -> None:
-        """End a lease in the gate. Never fails: what the gate does not take now it is given later."""
-        self._living.pop(lease.request.request_id, None)
-        settlement = msgspec.structs.replace(settlement, request=self._current(lease.request))
+    async def settle(self, *settlements: Settlement) -> None:
+        """End leases in the gate, all in one go. Never fails: what the gate does not take now it is given later."""
+        for settlement in settlements:
+            self._living.pop(settlement.request.request_id, None)
+        present = [self._present(settlement) for settlement in settlements]
         try:
             self.require_gate()
-            await self._gate.settle(settlement)
+            await self._gate.settle(*present)
         except StoreAwayError:
-            self._unsettled.append(settlement)
+            self._unsettled.extend(present)
             await self.gate_lost()
 
     async def release(self, lease: Lease) -> None:
@@ -156,6 +157,12 @@ class Leases:
     def count(self) -> int:
         """How many calls live."""
         return len(self._living)
+
+    def _present(self, settlement: Settlement) -> Settlement:
+        request = self._current(settlement.request)
+        if request is settlement.request:
+            return settlement
+        return msgspec.structs.replace(settlement, request=request)
 
     def _current(self, request: AdmissionRequest) -> AdmissionRequest:
         """The request in the present epoch: what the gate holds of an older one counts for nothing."""

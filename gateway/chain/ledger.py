@@ -23,8 +23,6 @@ PAUSE_SECONDS = 0.2
 LEAST_SECONDS = 0.5
 """What a try gets that begins when the time is up already."""
 MOST_ROWS_PER_COMMIT = 200
-GATHER_SECONDS = 0.001
-"""A commit costs as much as ten rows: one that would come a moment later is waited for. Never for a lone caller's sake."""
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +45,6 @@ class Ledger:
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
         self._away = False
-        self._company = False
-        """The last commit had several rows: so will the next, if it waits for a moment."""
         self._unwritten: list[LedgerEntry] = []
 
     async def write(self, entry: LedgerEntry) -> Durability:
@@ -62,10 +58,23 @@ class Ledger:
 
         """
         future: asyncio.Future[Durability] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(entry, future))
+
+        def told(result: Durability | Exception) -> None:
+            if future.done():  # a task that was cancelled waits no longer
+                return
+            if isinstance(result, Durability):
+                future.set_result(result)
+            else:
+                future.set_exception(result)
+
+        self.put(entry, told)
+        return await future
+
+    def put(self, entry: LedgerEntry, told: Callable[[Durability | Exception], None]) -> None:
+        """`write` without waiting: `told` is called with what came of it, and must not fail."""
+        self._waiting.append(_Waiting(entry, told))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write_all())
-        return await asyncio.shield(future)
 
     async def import_spool(self) -> None:
         """Commit what was spooled. Called whenever the database answers; costs nothing when there is nothing.
@@ -91,9 +100,6 @@ class Ledger:
     async def _write_all(self) -> None:
         try:
             while self._waiting:
-                if self._company:
-                    await asyncio.sleep(GATHER_SECONDS)
-                self._company = len(self._waiting) > 1
                 batch = self._waiting[:MOST_ROWS_PER_COMMIT]
                 del self._waiting[: len(batch)]
                 await self._write_batch(batch)
@@ -106,17 +112,17 @@ class Ledger:
             result = await self._write([each.entry for each in batch], oldest=batch[0].since)
         except StoreAwayError as error:
             for each in batch:
-                each.fail(error)
+                each.told(error)
         except Exception as error:
             log.exception("a ledger commit failed")
             if len(batch) == 1:
-                batch[0].fail(error)
+                batch[0].told(error)
                 return
             for each in batch:
                 await self._write_batch([each])
         else:
             for each in batch:
-                each.succeed(result)
+                each.told(result)
 
     async def _write(self, entries: Sequence[LedgerEntry], oldest: float) -> Durability:
         again = False
@@ -145,17 +151,11 @@ class Ledger:
 
 
 class _Waiting:
-    """A row that waits to be safe, and who waits for it."""
+    """A row that waits to be safe, and who is told."""
 
-    def __init__(self, entry: LedgerEntry, future: asyncio.Future[Durability]) -> None:
+    __slots__ = ("entry", "since", "told")
+
+    def __init__(self, entry: LedgerEntry, told: Callable[[Durability | Exception], None]) -> None:
         self.entry = entry
         self.since = time.monotonic()
-        self._future = future
-
-    def succeed(self, durability: Durability) -> None:
-        if not self._future.done():
-            self._future.set_result(durability)
-
-    def fail(self, error: Exception) -> None:
-        if not self._future.done():
-            self._future.set_exception(error)
+        self.told = told

@@ -11,7 +11,6 @@ import math
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import aclosing
 from typing import TypeAlias
 
 import msgspec
@@ -111,10 +110,10 @@ class Providing:
             first_byte = FIRST_BYTE_SECONDS if impatient else TOTAL_SECONDS
             for number in range(policy.attempts):
                 attempt = _Running(self._call, target)
+                events = self._ask(attempt, deadline, first_byte)
                 try:
-                    async with aclosing(self._ask(attempt, deadline, first_byte)) as events:
-                        async for event in events:
-                            yield event
+                    async for event in events:
+                        yield event
                 except ProviderError as error:
                     last = error
                     self._reached = self._reached or error.sent
@@ -144,6 +143,8 @@ class Providing:
                 else:
                     circuit.answered()
                     return
+                finally:
+                    await events.aclose()
         raise self._failure(last)
 
     async def _consult(self) -> None:
@@ -172,34 +173,34 @@ class Providing:
         heard = False
         self.asked = True
         outcome = "interrotta"
-        provider = self._providers[attempt.target.provider]
+        events = self._providers[attempt.target.provider].stream(self._call, attempt.target)
         finished = False
         try:
-            async with aclosing(provider.stream(self._call, attempt.target)) as events:
-                while True:
-                    try:
-                        with waiting:
-                            event = await anext(events, None)
-                    except TimeoutError:
-                        self._stop_if_cut()
-                        raise ProviderError(Trouble.TIMEOUT, "no answer within the deadline") from None
-                    if not heard:
-                        heard = True
-                        waiting.move(deadline - time.monotonic())
-                    if event is None:
-                        break
-                    attempt.note(event)
-                    if isinstance(event, Metered):
-                        continue
-                    finished = isinstance(event, Finished)
-                    if finished:
-                        outcome = "ok"
-                    yield event
+            while True:
+                try:
+                    with waiting:
+                        event = await anext(events, None)
+                except TimeoutError:
+                    self._stop_if_cut()
+                    raise ProviderError(Trouble.TIMEOUT, "no answer within the deadline") from None
+                if not heard:
+                    heard = True
+                    waiting.move(deadline - time.monotonic())
+                if event is None:
+                    break
+                attempt.note(event)
+                if isinstance(event, Metered):
+                    continue
+                finished = isinstance(event, Finished)
+                if finished:
+                    outcome = "ok"
+                yield event
             _require_end(finished=finished)
         except ProviderError as error:
             outcome = error.trouble.value
             raise
         finally:
+            await events.aclose()
             waiting.close()
             seconds = time.monotonic() - started
             self.waited += seconds

@@ -223,7 +223,7 @@ class Reading:
         settlement = Settlement(
             request=admission.lease.request, cost=record.cost, now=self._now().timestamp()
         )
-        await self._leases.settle(admission.lease, settlement)
+        await self._leases.settle(settlement)
 
 
 def _failure(error: ProviderError) -> Failure:

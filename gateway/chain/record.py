@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
-from typing import Any
+from collections.abc import AsyncGenerator
 
 import msgspec
 
 from gateway import metrics
 from gateway.chain.admit import Admission, lost_record
+from gateway.chain.endings import Endings
 from gateway.chain.keeping import CutCall, KeptAnswer, Note, note_of, pack, unpack
-from gateway.chain.leases import Leases
-from gateway.chain.ledger import Durability, Ledger
+from gateway.chain.ledger import Durability
 from gateway.chain.plan import Plan
 from gateway.chain.provide import Providing
 from gateway.chain.retrieval import Retrieval
@@ -39,22 +37,15 @@ KNOWLEDGE_AWAY = "non_disponibile"
 class Recording:
     """What one call leaves behind, and when."""
 
-    def __init__(self, ledger: Ledger, leases: Leases, now: Clock) -> None:
-        self._ledger = ledger
-        self._leases = leases
+    def __init__(self, endings: Endings, now: Clock) -> None:
+        self._endings = endings
         self._now = now
-        self._endings: set[asyncio.Task[Any]] = set()
         self._running: set[Providing] = set()
 
     def cut(self) -> None:
         """End every call that runs: told as unavailable, recorded, billed for what came (the drain limit)."""
         for providing in tuple(self._running):
             providing.cut()
-
-    async def ended(self) -> None:
-        """Return when everything that ended has been written down."""
-        while self._endings:
-            await asyncio.wait(tuple(self._endings))
 
     async def tell(
         self, plan: Plan, admission: Admission, providing: Providing, began: float
@@ -71,29 +62,29 @@ class Recording:
         try:
             yield None
             finished: Finished | None = None
+            events = providing.events()
             try:
-                async with aclosing(providing.events()) as events:
-                    async for event in events:
-                        if isinstance(event, Finished):
-                            finished = event
-                            continue
-                        if isinstance(event, Piece):
-                            call.pieces.append(event.text)
-                        yield event
+                async for event in events:
+                    if isinstance(event, Finished):
+                        finished = event
+                        continue
+                    if isinstance(event, Piece):
+                        call.pieces.append(event.text)
+                    yield event
                 finished = _required(finished)
             except Failure as failure:
                 ended = True
-                await self._surely(self._fail(call, failure))
+                await self._fail(call, failure)
                 raise
+            finally:
+                await events.aclose()
             ended = True
-            yield Told(await self._surely(self._succeed(call, finished)))
+            yield Told(await self._succeed(call, finished))
         finally:
             self._running.discard(providing)
             if not ended:
                 left = isinstance(sys.exception(), (GeneratorExit, asyncio.CancelledError))
-                await self._surely(
-                    self._interrupt(call) if left else self._fail(call, Failure(INTERNAL_ERROR))
-                )
+                await (self._interrupt(call) if left else self._fail(call, Failure(INTERNAL_ERROR)))
             metrics.overhead_seconds_of("stream" if plan.request.stream else "json").observe(call.overhead())
 
     async def cached(self, plan: Plan, admission: Admission, kept: bytes, began: float) -> Answer:
@@ -121,42 +112,39 @@ class Recording:
             brain=meta.brain,
             duration_ms=milliseconds,
         )
-        await self._surely(self._close_cached(admission, record, answer))
+        request = admission.lease.request
+
+        def settlement(durability: Durability | None) -> Settlement:
+            keeps = request.claim is not None and durability is not None
+            kept = pack(KeptAnswer(answer)) if keeps else None
+            return Settlement(request=request, cost=0, now=self._now().timestamp(), answer=kept)
+
+        await self._endings.end(LedgerEntry(record=record), admission.lease, settlement)
         return answer
 
-    async def _close_cached(self, admission: Admission, record: CallRecord, answer: Answer) -> None:
-        lease = admission.lease
-        await self._ledger.write(LedgerEntry(record=record, pair=None, reserved_in_database=False))
-        settlement = Settlement(
-            request=lease.request,
-            cost=0,
-            now=self._now().timestamp(),
-            answer=pack(KeptAnswer(answer)) if lease.request.claim else None,
-        )
-        await self._leases.settle(lease, settlement)
-
     async def _succeed(self, call: _Call, finished: Finished) -> Answer:
-        truncated = finished.stop is Stop.TRUNCATED
         answer = call.answer(finished)
         pair = call.pair(self._now)
-        record = call.record(Outcome.OK, truncated=truncated)
-        durability = await self._ledger.write(call.entry(record, pair))
-        unwritten = pair is not None and durability is Durability.SPOOLED
-        cacheable = not truncated and answer.meta.fallback is None and _as_planned(call.providing.retrieval)
-        kept = pack(KeptAnswer(answer, pair if unwritten else None))
-        await self._leases.settle(
-            call.admission.lease,
-            Settlement(
+        record = call.record(Outcome.OK, truncated=finished.stop is Stop.TRUNCATED)
+
+        def settlement(durability: Durability | None) -> Settlement:
+            caches = call.caches(record) and durability is not None
+            claimed = call.claimed and durability is not None
+            kept = b""
+            if caches or claimed:
+                kept = pack(KeptAnswer(answer, pair if durability is Durability.SPOOLED else None))
+            return Settlement(
                 request=call.admission.lease.request,
                 cost=record.cost,
                 now=self._now().timestamp(),
-                answer=kept if call.claimed else None,
-                cached=kept if call.plan.cache_key and cacheable else None,
+                answer=kept if claimed else None,
+                cached=kept if caches else None,
                 cache_seconds=call.plan.recipe.cache_hours * SECONDS_PER_HOUR,
                 generation=call.admission.generation,
-            ),
-        )
-        if unwritten:
+            )
+
+        durability = await self._endings.end(call.entry(record, pair), call.admission.lease, settlement)
+        if pair is not None and durability is Durability.SPOOLED:
             raise Failure(
                 STORE_UNAVAILABLE, retry_after=5, reason="a conversation's pair could not be committed"
             )
@@ -175,24 +163,18 @@ class Recording:
     async def _close(
         self, call: _Call, record: CallRecord, pair: ConversationPair | None, note: Note | None
     ) -> None:
-        lost = await self._ledger.write(call.entry(record, pair)) is Durability.SPOOLED and pair is not None
-        if not call.providing.asked:
-            await self._leases.release(call.admission.lease)
-            return
-        settlement = Settlement(
-            request=call.admission.lease.request,
-            cost=record.cost,
-            now=self._now().timestamp(),
-            note=pack(note) if note and call.claimed and not lost else None,
-        )
-        await self._leases.settle(call.admission.lease, settlement)
+        def settlement(durability: Durability | None) -> Settlement | None:
+            if not call.providing.asked:
+                return None
+            lost = durability is None or (durability is Durability.SPOOLED and pair is not None)
+            return Settlement(
+                request=call.admission.lease.request,
+                cost=record.cost,
+                now=self._now().timestamp(),
+                note=pack(note) if note and call.claimed and not lost else None,
+            )
 
-    async def _surely(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run to the end even if the caller's task is cancelled meanwhile."""
-        task = asyncio.ensure_future(work)
-        self._endings.add(task)
-        task.add_done_callback(self._endings.discard)
-        return await asyncio.shield(task)
+        await self._endings.end(call.entry(record, pair), call.admission.lease, settlement)
 
 
 def _required(finished: Finished | None) -> Finished:
@@ -239,6 +221,15 @@ class _Call:
         if recalled.conversation is None or recalled.replaces is None:
             return None
         return CutCall(recalled.conversation, recalled.replaces)
+
+    def caches(self, record: CallRecord) -> bool:
+        """Whether its answer is one for others with the same request."""
+        return (
+            self.plan.cache_key is not None
+            and not record.truncated
+            and record.fallback is None
+            and _as_planned(self.providing.retrieval)
+        )
 
     def answer(self, finished: Finished) -> Answer:
         return Answer(

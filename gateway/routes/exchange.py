@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Self
 from urllib.parse import unquote
@@ -93,14 +94,14 @@ class Exchange:
 
     def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any, bodies: BodyBudget) -> None:
         self.method: str = scope["method"]
-        self.path: str = unquote(scope.get("raw_path", b"").decode("latin-1"))
-        self.query: bytes = scope.get("query_string", b"")
-        self.client: str | None = (scope.get("client") or (None,))[0]
         self.request_id = new_request_id()
         self.arrived = time.monotonic()
         self.status = 0
         self.linger_seconds = LINGER_SECONDS
-        self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._scope = scope
+        self._headers: defaultdict[bytes, list[str]] = defaultdict(list)
+        for name, value in scope["headers"]:
+            self._headers[name.lower()].append(value.decode("latin-1"))
         self._receive = receive
         self._send = send
         self._bodies = bodies
@@ -116,9 +117,26 @@ class Exchange:
         """Give back what the body held."""
         self._give_back()
 
+    @property
+    def path(self) -> str:
+        """What is asked for, decoded."""
+        return unquote(self._scope.get("raw_path", b"").decode("latin-1"))
+
+    @property
+    def query(self) -> bytes:
+        """What follows the question mark, as sent."""
+        query: bytes = self._scope.get("query_string", b"")
+        return query
+
+    @property
+    def client(self) -> str | None:
+        """Address of whoever connected."""
+        client: str | None = (self._scope.get("client") or (None,))[0]
+        return client
+
     def header_values(self, name: bytes) -> list[str]:
         """All values of a header (lower-case name), as sent."""
-        return [value.decode("latin-1") for key, value in self._headers if key.lower() == name]
+        return self._headers.get(name, [])
 
     @property
     def is_forwarded(self) -> bool:

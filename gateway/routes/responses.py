@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
 from typing import Any, TypeAlias
 
 from litestar import Request, Response
@@ -26,6 +24,7 @@ from gateway.domain.errors import (
     StoreAwayError,
 )
 from gateway.domain.events import Events, collect
+from gateway.routes import access
 from gateway.routes.exchange import CallerLeft, Exchange, new_request_id
 from gateway.wire.replies import encode_answer, encode_failure
 from gateway.wire.sse import PING, error_frame, frame_of
@@ -45,7 +44,6 @@ Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
 Asgi: TypeAlias = Callable[[Mapping[str, Any], Any, Any], Awaitable[None]]
 
 log = logging.getLogger(__name__)
-access = logging.getLogger("gateway.access")
 
 
 async def answered(exchange: Exchange, *, route: str, allow: str, handle: Handler) -> None:
@@ -68,21 +66,7 @@ async def answered(exchange: Exchange, *, route: str, allow: str, handle: Handle
             log.exception("internal fault", extra={"request": exchange.request_id, "route": route})
             await _fail(exchange, internal_failure(exchange.request_id), allow)
         finally:
-            seconds = time.monotonic() - exchange.arrived
-            metrics.requests_of(route, exchange.status).inc()
-            metrics.request_seconds_of(route).observe(seconds)
-            access.info(
-                "%s %s %d",
-                exchange.method,
-                route,
-                exchange.status,
-                extra={
-                    "request": exchange.request_id,
-                    "route": route,
-                    "status": exchange.status,
-                    "ms": round(seconds * 1000),
-                },
-            )
+            access.note(exchange, route)
 
 
 def internal_failure(request_id: str) -> Failure:
@@ -127,8 +111,10 @@ def _error(failure: Failure, request_id: str) -> Response[bytes]:
 
 async def told_json(exchange: Exchange, events: Events) -> None:
     """Tell a whole answer. A caller who hangs up changes nothing: the call runs to its end."""
-    async with aclosing(events):
+    try:
         answer = await collect(events)
+    finally:
+        await events.aclose()
     await exchange.reply(200, encode_answer(answer))
 
 

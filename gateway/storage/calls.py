@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import date
 from functools import cache
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import insert, select, tuple_
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from gateway.domain.calls import CallRecord, Outcome
 from gateway.domain.usage import Usage
 from gateway.storage import reservations, schema
 from gateway.storage.conversations import ConversationPair, append_pair
 from gateway.storage.database import transact
+from gateway.storage.outages import DeadlockError, LostError
 from gateway.storage.reservations import Held, RefusedError, Reservation, Reserved, Spent
 from gateway.storage.upserts import insert_adding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sqlalchemy import Insert, RowMapping
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from gateway.storage.database import Database
+    from gateway.storage.prepared import Row
 
 RESERVATION_SECONDS = 60.0
 """Lease of a reservation in the database."""
@@ -74,6 +77,15 @@ class Calls:
         unique.reverse()
         if not unique:
             return 0
+
+        if not again and not any(entry.pair is not None or entry.reserved_in_database for entry in unique):
+            try:
+                await self._held.write(_rows(self._database.dialect, unique))
+            except (DeadlockError, LostError, DBAPIError):
+                # Undone, perhaps carried out, or refused: the longer way finds out, and looks first.
+                again = True
+            else:
+                return len(unique)
 
         async def work(connection: AsyncConnection) -> int:
             fresh = await self._fresh(connection, unique) if again else unique
@@ -209,7 +221,7 @@ async def _write(
     connection: AsyncConnection, fresh: Sequence[LedgerEntry], entries: Sequence[LedgerEntry]
 ) -> None:
     if fresh:
-        await connection.execute(insert(schema.calls), [ledger_row(entry.record) for entry in fresh])
+        await connection.execute(INSERT_CALLS, [ledger_row(entry.record) for entry in fresh])
     held = [(each.record.project, each.record.request_id) for each in entries if each.reserved_in_database]
     if held:
         await reservations.release(connection, held)
@@ -220,15 +232,26 @@ async def _write(
             await append_pair(connection, entry.pair)
 
 
+def _rows(dialect: str, entries: Sequence[LedgerEntry]) -> Sequence[tuple[Insert, Sequence[Row]]]:
+    """Give what `_write` writes of new entries that are nothing but rows."""
+    rows = [_ledger_values(entry.record) for entry in entries]
+    settled = [_spending_values(each) for each in _settled(entries)]
+    return (INSERT_CALLS, rows), (_adding_spending(dialect), settled)
+
+
 async def _settle(connection: AsyncConnection, entries: Sequence[LedgerEntry]) -> None:
+    await connection.execute(_adding_spending(connection.dialect.name), _settled(entries))
+
+
+def _settled(entries: Sequence[LedgerEntry]) -> list[dict[str, Any]]:
     days: defaultdict[tuple[str, date], int] = defaultdict(int)
     for entry in entries:
         days[entry.record.project, entry.record.day] += entry.record.cost
-    rows = [
+    # In one order everywhere: processes that add to the same rows wait for each other, and not in a circle.
+    return [
         {"project": project, "day": day, "settled": cost, "reserved": 0, "batches": 0}
         for (project, day), cost in sorted(days.items())
     ]
-    await connection.execute(_adding_spending(connection.dialect.name), rows)
 
 
 @cache
@@ -238,10 +261,20 @@ def _adding_spending(dialect: str) -> Insert:
 
 def ledger_row(record: CallRecord) -> dict[str, Any]:
     """Give the columns of a ledger row."""
-    row = msgspec.structs.asdict(record) | msgspec.structs.asdict(record.usage)
-    del row["usage"]
-    row["outcome"] = record.outcome.value
-    return row
+    return dict(zip(LEDGER_COLUMNS, _ledger_values(record), strict=True))
+
+
+def _place(column: str) -> str:
+    """Give where in a record a ledger column's value is."""
+    if column == "outcome":
+        return "outcome.value"
+    return f"usage.{column}" if column in Usage.__struct_fields__ else column
+
+
+LEDGER_COLUMNS = schema.calls.columns.keys()
+_ledger_values: Callable[[CallRecord], Row] = attrgetter(*map(_place, LEDGER_COLUMNS))
+_spending_values: Callable[[dict[str, Any]], Row] = itemgetter(*schema.spending.columns.keys())
+INSERT_CALLS = insert(schema.calls)
 
 
 def read_call(row: RowMapping) -> CallRecord:

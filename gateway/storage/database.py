@@ -8,20 +8,24 @@ import asyncio
 import random
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from gateway.domain.errors import StoreAwayError
-from gateway.storage.engines import READING, is_stale, make_engine, sqlite_file
+from gateway.storage.engines import DRIVER_ERRORS, READING, is_stale, make_engine, sqlite_file
 from gateway.storage.outages import DeadlockError, LostError, outage
+from gateway.storage.prepared import PreparedInsert
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+    from sqlalchemy import Insert
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+    from gateway.storage.prepared import Row
 
 TRANSACTION_SECONDS = 4.5
 """A transaction (or a reading) that has not ended after so long is given up, whatever it waits for."""
@@ -151,13 +155,14 @@ class HeldConnection:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._turn = asyncio.Lock()
-        self._connection: AsyncConnection | None = None
+        self._connected: tuple[AsyncConnection, Any] | None = None
+        self._prepared: dict[Insert, PreparedInsert] = {}
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
         """Open a transaction, as `Database.begin`, without the price of the pool."""
         async with bounded(), self._turn, self._database.writing():
-            connection = await self._ready()
+            connection, _ = await self._ready()
             try:
                 async with connection.begin():
                     yield connection
@@ -165,24 +170,58 @@ class HeldConnection:
                 await self._drop()
                 raise
 
+    async def write(self, writes: Sequence[tuple[Insert, Sequence[Row]]]) -> None:
+        """Insert whole rows in a transaction of their own that goes to the database at one go, past SQLAlchemy's execution.
+
+        Raises:
+            StoreAwayError: Written or not (a `LostError` too: the commit is always under way).
+            DBAPIError: The database refused it; nothing was written.
+
+        """
+        async with bounded(), self._turn, self._database.writing():
+            _, driver = await self._ready()
+            try:
+                await driver.write([self._bound(*each) for each in writes])
+            except DRIVER_ERRORS as error:
+                await self._drop()
+                raise DBAPIError.instance(None, None, error, Exception, hide_parameters=True) from error
+            except BaseException:
+                await self._drop()
+                raise
+
     async def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         async with self._turn:
             await self._drop()
 
-    async def _ready(self) -> AsyncConnection:
-        if self._connection is not None:
-            raw = await self._connection.get_raw_connection()
-            if not is_stale(raw.driver_connection):
-                return self._connection
+    async def _ready(self) -> tuple[AsyncConnection, Any]:
+        """Give the connection, and the driver's own below it."""
+        if self._connected is not None:
+            if not is_stale(self._connected[1]):
+                return self._connected
             await self._drop()
-        self._connection = await self._database.engine.connect()
-        return self._connection
+        connection = await self._database.engine.connect()
+        driver = (await connection.get_raw_connection()).driver_connection
+        self._connected = connection, driver
+        return self._connected
+
+    def _bound(self, statement: Insert, rows: Sequence[Row]) -> tuple[PreparedInsert, Sequence[Row]]:
+        prepared = self._prepared.get(statement)
+        if prepared is None:  # not before there is a connection: the server's version is told by it
+            prepared = PreparedInsert(statement, self._database.engine.dialect)
+            self._prepared[statement] = prepared
+        return prepared, prepared.bound(rows)
 
     async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await asyncio.shield(connection.close())
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            await asyncio.shield(_close_for_good(connected[0]))
+
+
+async def _close_for_good(connection: AsyncConnection) -> None:
+    # Not back into the pool: it may be in the middle of something, and takes several statements in one text.
+    await connection.invalidate()
+    await connection.close()
 
 
 async def transact(

@@ -6,13 +6,14 @@ import asyncio
 import sqlite3
 import time
 from contextlib import suppress
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import aiomysql
 import aiosqlite
 from aiosqlite.core import _STOP_RUNNING_SENTINEL
-from pymysql.constants import CLIENT, SERVER_STATUS
+from pymysql.constants import CLIENT, COMMAND, ER, SERVER_STATUS
 from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.exc import DisconnectionError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -20,9 +21,16 @@ from sqlalchemy.pool import NullPool
 from typing_extensions import override
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
+    from gateway.storage.prepared import PreparedInsert, Row
+
+NO_BACKSLASH_ESCAPES: int = SERVER_STATUS.SERVER_STATUS_NO_BACKSLASH_ESCAPES
+MULTI_STATEMENTS_ON = b"\x00\x00"
+MORE_RESULTS: int = SERVER_STATUS.SERVER_MORE_RESULTS_EXISTS
+DRIVER_ERRORS = (aiomysql.Error, sqlite3.Error)
+"""What drivers raise when nobody wraps it."""
 FILE_NAME = "pepper.db"
 """The SQLite file in the data folder."""
 CONNECT_SECONDS = 2.0
@@ -35,6 +43,8 @@ SQLITE_BUSY_MILLISECONDS = 250
 """Longest wait for SQLite's file that nothing can cut short."""
 POOL_SIZE = 8
 POOL_OVERFLOW = 8
+MYSQL_SCRIPT_BYTES = 1_000_000
+"""More than this is not sent in one packet: any server's `max_allowed_packet` is as much."""
 RECYCLE_SECONDS = 1_800
 """Connections older than this are replaced before MySQL's `wait_timeout` (or something between) cuts them."""
 READING = "pepper_reading"
@@ -133,6 +143,33 @@ class _FileConnection(aiosqlite.Connection):
 
         return await super()._execute(work)  # type: ignore[no-untyped-call]
 
+    async def write(self, writes: Sequence[tuple[PreparedInsert, Sequence[Row]]]) -> None:
+        """Insert rows in a transaction of their own, in one visit to the thread unless the file is busy; that is waited
+        for as `_sqlite_begun` does.
+
+        Cancelled or failed it has to be closed: whether the rows are there is open.
+        """
+        until = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                await self._execute(self._write_now, writes)
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > until:
+                    raise
+            else:
+                return
+
+    def _write_now(self, writes: Sequence[tuple[PreparedInsert, Sequence[Row]]]) -> None:
+        connection = self._conn
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for insert, rows in writes:
+                connection.executemany(insert.text, rows)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
     @override
     async def close(self) -> None:
         if self._connection is not None and self._running:
@@ -189,11 +226,14 @@ def _sqlite_begun(connection: Connection) -> None:
         try:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         except OperationalError as error:
-            busy = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
-            if not busy or time.monotonic() > until:
+            if not _is_busy(error.orig) or time.monotonic() > until:
                 raise
         else:
             return
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
 
 
 # --- MySQL --------------------------------------------------------------------------------------------------------
@@ -214,15 +254,61 @@ class _Connection(aiomysql.Connection):  # type: ignore[misc]  # it ships no typ
     texts looks at each character in turn.
     """
 
+    _several: bool | None = None
+    """Whether the server takes several statements in one text from this connection; None until it is asked."""
+
+    async def write(self, writes: Sequence[tuple[PreparedInsert, Sequence[Row]]]) -> None:
+        """Insert rows in a transaction of their own, in one round trip unless they are too much for one.
+
+        Afterwards this connection must not get into a pool: where one statement was meant, it takes several. Cancelled
+        or failed it has to be closed: whether the rows are there is open.
+        """
+        literal = self.escape
+        filled = [(insert, [f"({','.join(map(literal, row))})" for row in rows]) for insert, rows in writes]
+        statements = [insert.head + ",".join(rows) + insert.tail for insert, rows in filled]
+        script = ";".join([*statements, "COMMIT"]).encode()
+        if len(script) <= MYSQL_SCRIPT_BYTES and await self._takes_several():
+            await self._carry_out(script)
+            return
+        for insert, rows in filled:
+            for row in rows:
+                await self.query((insert.head + row + insert.tail).encode())
+        await self.commit()
+
+    async def _takes_several(self) -> bool:
+        if self._several is None:
+            try:
+                await self._execute_command(COMMAND.COM_SET_OPTION, MULTI_STATEMENTS_ON)
+                await self._read_packet()
+                self._several = True
+            except aiomysql.OperationalError as error:
+                if error.args[0] != ER.UNKNOWN_COM_ERROR:  # something between that knows less than a server
+                    raise
+                self._several = False
+        return self._several
+
+    async def _carry_out(self, script: bytes) -> None:
+        """Carry out several statements without results; the server stops at the first error, which is raised."""
+        await self._execute_command(COMMAND.COM_QUERY, script)
+        more = True
+        while more:
+            await self._read_ok_packet()
+            more = bool(self.server_status & MORE_RESULTS)
+        if self.get_transaction_status():
+            raise aiomysql.InternalError("the server has not come to the commit")
+
     @override
-    def escape(self, obj: object) -> str:
+    def escape(self, obj: Any) -> str:
         kind = type(obj)
-        if kind is str and not self.server_status & SERVER_STATUS.SERVER_STATUS_NO_BACKSLASH_ESCAPES:
-            return "'" + str(obj).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        if kind is str and not self.server_status & NO_BACKSLASH_ESCAPES:
+            safe = obj.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{safe}'"
         if kind is int:
             return str(obj)
         if obj is None:
             return "NULL"
+        if kind is date or (kind is datetime and obj.tzinfo is None):
+            return f"'{obj}'"
         if isinstance(obj, bytes):
             return f"_binary X'{obj.hex()}'"
         escaped: str = super().escape(obj)
@@ -240,6 +326,8 @@ def _mysql_creator(url: URL) -> Callable[[], Awaitable[aiomysql.Connection]]:
             charset="utf8mb4",
             client_flag=CLIENT.FOUND_ROWS,
         )
+        # The driver would let every text be several statements.
+        connection.client_flag &= ~CLIENT.MULTI_STATEMENTS
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 # The driver's own timeout ends with the TCP handshake: a stopped server still shakes hands.

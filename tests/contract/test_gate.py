@@ -95,6 +95,22 @@ async def test_a_kept_answer_is_given_again_for_an_hour_of_business_time(gate: G
     await admit(gate, ask(key="k", now=last + 1, fingerprint="else"))
 
 
+async def test_calls_that_end_together_are_settled_each_by_itself(store: GateStore) -> None:
+    gate = store.gate
+    names = ("demo", "second", "demo", "third")
+    requests = [await admit(gate, ask(name, key=f"k{number}")) for number, name in enumerate(names)]
+    ended = [
+        Settlement(request=request, cost=0, now=NOW, answer=b"%d" % number)
+        for number, request in enumerate(requests)
+    ]
+    for _ in range(2):  # also a second time
+        await gate.settle(*ended)
+        for number, name in enumerate(names):
+            kept = await gate.earlier(name, Claim(f"k{number}", "fp"), NOW)
+            assert kept == Earlier(b"%d" % number, cached=False)
+    await gate.settle()
+
+
 async def test_a_kept_answer_may_be_empty(gate: Gate) -> None:
     request = await admit(gate, ask(key="k"))
     await gate.settle(Settlement(request=request, cost=0, now=NOW, answer=b""))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from litestar import Litestar
+from litestar.types import ASGIApp
 
 from gateway import app
 
 SITE = "TESTED_SITE"
 
 
-def application() -> Litestar:
+def application() -> ASGIApp:
     folder = Path(os.environ[SITE])
     vars(app)["site_folder"] = lambda: folder
     return app.application()

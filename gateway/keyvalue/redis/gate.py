@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import time
 from datetime import date, timedelta
@@ -13,7 +14,7 @@ from typing_extensions import override
 from gateway.domain.errors import StoreAwayError
 from gateway.keyvalue.redis import scripts
 from gateway.keyvalue.redis.link import ANSWER_SECONDS, open_link
-from gateway.keyvalue.redis.scripts import LIVE, Call, Keys
+from gateway.keyvalue.redis.scripts import LIVE, Call, keys_of
 from gateway.ports import (
     Admitted,
     BudgetHeld,
@@ -58,12 +59,13 @@ class RedisGate(Gate):
         self._owner = secrets.token_hex(_OWNER_BYTES)
         self._announced: dict[str, float] = {}
         self._server_ahead: float | None = None
+        self._asked = itertools.count()
 
     @override
     async def earlier(
         self, project: str, claim: Claim, now: float
     ) -> Earlier | Interrupted | Mismatch | None:
-        key = Keys(project).claim(claim.key)
+        key = keys_of(project).claim(claim.key)
         [reply] = await self._run(Call(scripts.EARLIER, (key,), (claim.fingerprint, repr(now))))
         match reply:
             case [b"kept", answer]:
@@ -80,7 +82,8 @@ class RedisGate(Gate):
             await self.ping()
         announcement = self._announcement([] if request.terms is None else [request.project])
         for _ in range(2):
-            call = _admission(request, self._owner, self._deadline())
+            # The last word names this question: the total that it may ask for is taken for nobody else's.
+            call = _admission(request, self._owner, self._deadline(), f"{self._owner}{next(self._asked)}")
             *_, (word, detail, server_time) = await self._run(*announcement, call)
             self._note_time(server_time)
             if word != b"late":
@@ -92,7 +95,7 @@ class RedisGate(Gate):
     async def supply(self, project: str, day: str, epoch: int, token: str, spent: int) -> bool:
         oldest = date.fromisoformat(day) - timedelta(days=_TOTALS_KEPT_DAYS)
         arguments = (day, str(epoch), token, str(spent), oldest.isoformat())
-        [accepted] = await self._run(Call(scripts.SUPPLY, (Keys(project).budget,), arguments))
+        [accepted] = await self._run(Call(scripts.SUPPLY, (keys_of(project).budget,), arguments))
         return bool(accepted)
 
     @override
@@ -111,12 +114,13 @@ class RedisGate(Gate):
             await self._run(*self._announcement(reserving), *renewals)
 
     @override
-    async def settle(self, settlement: Settlement) -> None:
-        await self._run(_settling(settlement))
+    async def settle(self, *settlements: Settlement) -> None:
+        if settlements:
+            await self._run(*map(_settling, settlements))
 
     @override
     async def release(self, request: AdmissionRequest) -> None:
-        keys = Keys(request.project)
+        keys = keys_of(request.project)
         names = (
             keys.window,
             keys.reserved,
@@ -151,21 +155,21 @@ class RedisGate(Gate):
 
     @override
     async def generation(self, project: str) -> int:
-        [number] = await self._run(Call(scripts.GENERATION, (Keys(project).generation,), ()))
+        [number] = await self._run(Call(scripts.GENERATION, (keys_of(project).generation,), ()))
         return int(number)
 
     @override
     async def forget_total(self, project: str, day: str) -> None:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
-        await self._run(Call(scripts.FORGET_TOTAL, (Keys(project).budget,), (day, token)))
+        await self._run(Call(scripts.FORGET_TOTAL, (keys_of(project).budget,), (day, token)))
 
     @override
     async def forget_answers(self, project: str) -> None:
-        await self._run(Call(scripts.FORGET_ANSWERS, (Keys(project).generation,), ()))
+        await self._run(Call(scripts.FORGET_ANSWERS, (keys_of(project).generation,), ()))
 
     @override
     async def forget_project(self, project: str) -> None:
-        await self._link.remove(Keys(project).prefix)
+        await self._link.remove(keys_of(project).prefix)
 
     @override
     async def ping(self) -> None:
@@ -192,7 +196,7 @@ class RedisGate(Gate):
         return [Call(scripts.ANNOUNCE, (LIVE,), tuple(due))] if due else []
 
     def _handing(self, project: str, limit: int) -> Call:
-        keys = Keys(project)
+        keys = keys_of(project)
         # Not this process's own name: what it has lost it must not renew.
         return Call(scripts.ORPHANS, (keys.reserved, keys.leases), (f"{self._owner}+", str(limit)))
 
@@ -206,8 +210,8 @@ class RedisGate(Gate):
         self._server_ahead = float(server_time) - time.monotonic()
 
 
-def _admission(request: AdmissionRequest, owner: str, deadline: str) -> Call:
-    keys, claim = Keys(request.project), request.claim
+def _admission(request: AdmissionRequest, owner: str, deadline: str, token: str) -> Call:
+    keys, claim = keys_of(request.project), request.claim
     names = (
         keys.window,
         keys.reserved,
@@ -233,7 +237,7 @@ def _admission(request: AdmissionRequest, owner: str, deadline: str) -> Call:
         return Call(scripts.ADMIT, names, (*arguments, "", "", "", "", "", "", waited, ""))
     cap = "" if terms.cap is None else str(terms.cap)
     reserving = (terms.day, str(terms.epoch), cap, str(terms.worst_case), terms.record)
-    ending = (secrets.token_urlsafe(_TOKEN_BYTES), waited, "1" if terms.strict else "")
+    ending = (token, waited, "1" if terms.strict else "")
     return Call(scripts.ADMIT, names, (*arguments, *reserving, *ending))
 
 
@@ -261,7 +265,7 @@ def _verdict(word: bytes, detail: bytes) -> Verdict:
 
 
 def _renewal(project: str, requests: Sequence[AdmissionRequest], owner: str) -> Call:
-    keys = Keys(project)
+    keys = keys_of(project)
     names = [keys.reserved, keys.leases, keys.budget]
     arguments: list[str | bytes] = [owner]
     for request in requests:
@@ -283,7 +287,7 @@ def _written(terms: Terms | None) -> tuple[str, str, str, bytes]:
 
 def _settling(settlement: Settlement) -> Call:
     request = settlement.request
-    keys, claim, terms = Keys(request.project), request.claim, request.terms
+    keys, claim, terms = keys_of(request.project), request.claim, request.terms
     names = (
         keys.reserved,
         keys.leases,

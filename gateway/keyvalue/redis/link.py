@@ -38,6 +38,8 @@ _CLUSTER_CONNECTIONS = 1_000
 """To each node. Far more than a process has calls at once: reaching it would look like an outage."""
 _CLUSTER_SOCKET_SECONDS = 1.0
 
+_TROUBLES = (TimeoutError, RedisError, RedisClusterException, OSError)
+
 
 class Link(ABC):
     """A way to run scripts."""
@@ -52,7 +54,14 @@ class Link(ABC):
             StoreAwayError: Redis can't be reached, refuses, or is too slow; the scripts may have been run.
 
         """
-        return await self._bounded(self._run(calls))
+        try:
+            with self._patience():
+                replies = await self._send(calls, by_digest=True)
+                if any(map(_is_error, replies)):
+                    await self._tell_bodies(calls, replies)
+                return replies
+        except _TROUBLES as error:
+            raise self._away(error) from error
 
     @abstractmethod
     async def remove(self, prefix: str) -> None:
@@ -74,25 +83,27 @@ class Link(ABC):
     def _suspect(self) -> None:
         """Take note that an answer did not come in time."""
 
-    async def _run(self, calls: Sequence[Call]) -> list[Any]:
-        replies = await self._send(calls, by_digest=True)
+    async def _tell_bodies(self, calls: Sequence[Call], replies: list[Any]) -> None:
+        """Run anew, with their bodies, the scripts that the server does not know; their replies take the errors' places."""
         unknown = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
         if unknown:
             again = await self._send([calls[index] for index in unknown], by_digest=False)
             for index, reply in zip(unknown, again, strict=True):
                 replies[index] = reply
         _raise_error(replies)
-        return replies
 
     async def _bounded(self, answer: Awaitable[list[Any]]) -> list[Any]:
         try:
             with self._patience():
                 return await answer
-        except TimeoutError:
+        except _TROUBLES as error:
+            raise self._away(error) from error
+
+    def _away(self, error: Exception) -> StoreAwayError:
+        if isinstance(error, TimeoutError):
             self._suspect()
-            raise StoreAwayError("Redis did not answer in time") from None
-        except (RedisError, RedisClusterException, OSError) as error:
-            raise StoreAwayError(f"Redis can't be used: {error}") from error
+            return StoreAwayError("Redis did not answer in time")
+        return StoreAwayError(f"Redis can't be used: {error}")
 
 
 class ServerLink(Link):
@@ -143,10 +154,7 @@ class ServerLink(Link):
 
     @override
     async def _send(self, calls: Sequence[Call], *, by_digest: bool) -> list[Any]:
-        replies = await self._ask([call.words(by_digest=by_digest) for call in calls])
-        if any(isinstance(reply, ResponseError) and str(reply).startswith("READONLY") for reply in replies):
-            self._suspect()  # a former primary: its name may lead elsewhere by now
-        return replies
+        return await self._ask([call.words(by_digest=by_digest) for call in calls])
 
     async def _command(self, words: Words) -> list[Any]:
         replies = await self._ask([words])
@@ -154,15 +162,18 @@ class ServerLink(Link):
         return replies
 
     async def _ask(self, commands: Sequence[Words]) -> list[Any]:
-        wire = await self._connected()
+        wire = self._wire
+        if wire is None or not wire.is_open:
+            wire = await self._connected()
         try:
-            return await wire.ask(commands)
+            replies = await wire.ask(commands)
         except RedisConnectionError:
-            return await (await self._connected()).ask(commands)
+            replies = await (await self._connected()).ask(commands)
+        if any(_is_error(reply) and str(reply).startswith("READONLY") for reply in replies):
+            self._suspect()  # a former primary: its name may lead elsewhere by now
+        return replies
 
     async def _connected(self) -> Wire:
-        if self._wire is not None and self._wire.is_open:
-            return self._wire
         async with self._connecting:
             if self._wire is None or not self._wire.is_open:
                 self._wire = await self._connect()
@@ -234,6 +245,10 @@ class ClusterLink(Link):
         async for key in self._cluster.scan_iter(match=f"{prefix}*", count=int(_SCAN_KEYS)):
             await self._cluster.unlink(key)
         return []
+
+
+def _is_error(reply: object) -> bool:
+    return isinstance(reply, ResponseError)
 
 
 def _raise_error(replies: Sequence[Any]) -> None:

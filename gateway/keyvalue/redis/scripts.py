@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,6 +83,12 @@ class Keys:
 
     def finished(self, request_id: str) -> str:
         return f"{self.prefix}finished:{request_id}"
+
+
+@lru_cache(maxsize=1024)
+def keys_of(project: str) -> Keys:
+    """The keys of a project, made once for the projects that call most."""
+    return Keys(project)
 
 
 def _hashed(text: str) -> str:

@@ -41,11 +41,12 @@ class Wire(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    async def ask(self, commands: Sequence[Words]) -> list[Any]:
-        """Send commands one after the other; their replies, in which an error is a `ResponseError`.
+    def ask(self, commands: Sequence[Words]) -> asyncio.Future[list[Any]]:
+        """Send commands one after the other; the replies come, in which an error is a `ResponseError`.
 
         Raises:
-            ConnectionError: Of redis: the connection is or was cut; the commands may have been carried out.
+            ConnectionError: Of redis, at once or when awaited: the connection is or was cut; the commands may have been
+                carried out.
 
         """
         if not self.is_open:
@@ -55,7 +56,7 @@ class Wire(asyncio.Protocol):
             self._loop.call_soon(self._send)
         self._unsent += [hiredis.pack_command(words) for words in commands]  # type: ignore[arg-type]  # any length
         self._questions.append(question)
-        return await question.answer
+        return question.answer
 
     def close(self) -> None:
         """Cut the connection: a server that is stuck would not say goodbye."""

@@ -83,8 +83,8 @@ class SqliteGate(Gate):
         await self._worker.run(lambda session: settlement.renew(session, requests))
 
     @override
-    async def settle(self, settlement: Settlement) -> None:
-        await self._worker.run(lambda session: _settle(session, settlement))
+    async def settle(self, *settlements: Settlement) -> None:
+        await self._worker.run(lambda session: _settle(session, settlements))
 
     @override
     async def release(self, request: AdmissionRequest) -> None:
@@ -120,6 +120,7 @@ class SqliteGate(Gate):
         self._mark.release()
 
 
-def _settle(session: Session, ended: Settlement) -> None:
-    settlement.settle(session, ended)
-    upkeep.sweep(session, ended.now)
+def _settle(session: Session, ended: Sequence[Settlement]) -> None:
+    for one in ended:
+        settlement.settle(session, one)
+        upkeep.sweep(session, one.now)

@@ -6,7 +6,6 @@ This is the one place of these doors where an unexpected exception is caught.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
@@ -23,6 +22,7 @@ from gateway.domain.errors import (
     Failure,
     StoreAwayError,
 )
+from gateway.routes import access
 from gateway.routes.exchange import CallerLeft, Exchange
 
 STORE_RETRY_AFTER = 5
@@ -47,7 +47,6 @@ Refuse: TypeAlias = Callable[[Exchange, DilemFailure], Awaitable[None]]
 Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
-access = logging.getLogger("gateway.access")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -68,21 +67,7 @@ async def answered(
         except Exception as error:  # noqa: BLE001 - the door's last line
             await refuse(exchange, failure_of(error, exchange))
         finally:
-            seconds = time.monotonic() - exchange.arrived
-            metrics.requests_of(route, exchange.status).inc()
-            metrics.request_seconds_of(route).observe(seconds)
-            access.info(
-                "%s %s %d",
-                exchange.method,
-                route,
-                exchange.status,
-                extra={
-                    "request": exchange.request_id,
-                    "route": route,
-                    "status": exchange.status,
-                    "ms": round(seconds * 1000),
-                },
-            )
+            access.note(exchange, route)
 
 
 def failure_of(error: Exception, exchange: Exchange) -> DilemFailure:
