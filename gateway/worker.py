@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -40,6 +41,8 @@ async def living_under(parent: int, core: Core) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         metrics.share()
+        for handler in logging.getLogger().handlers:
+            handler.flush()
         loop.remove_signal_handler(DRAIN_SIGNAL)
 
 
