@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import re
 import shutil
 from collections import Counter
@@ -11,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from gateway.providers import sdk_process
+from gateway.providers.sdk_process import Question, Sent
 from tests.e2e.desk import prepare
 from tests.e2e.harness import Gateway
 from tests.e2e.surroundings import Fakes, Stores
@@ -41,6 +45,18 @@ def world() -> Iterator[World]:
     if _world.attempts:
         message = f"reached for {', '.join(_world.attempts)}"
         raise WorldReachedError(message)
+
+
+@pytest.fixture(autouse=True)
+def _sdks_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Providers made in this process ask the SDKs in it too: a process for each would take the suite minutes."""
+
+    async def ask(module: str, question: Question) -> Sent:
+        found: Any = await asyncio.to_thread(importlib.import_module, module)
+        sent: Sent = await found.observe(question)
+        return sent
+
+    monkeypatch.setattr(sdk_process, "ask", ask)
 
 
 @pytest.fixture

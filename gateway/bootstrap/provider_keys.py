@@ -65,11 +65,15 @@ class ProviderKeys:
         while True:
             await self._news.wait()
             self._news.clear()
-            for provider in self._providers:
-                with suppress(ProviderError):
-                    await provider.warm()
+            # What can't be asked says so at the next call.
+            await asyncio.gather(*(_warmed(provider) for provider in self._providers))
             loaded()
             loaded = _nothing
+
+
+async def _warmed(provider: Keyed) -> None:
+    with suppress(ProviderError):
+        await provider.warm()
 
 
 def _nothing() -> None:

@@ -6,7 +6,7 @@ when the sequence is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.domain.events import Metered
 from gateway.domain.usage import Usage
@@ -64,7 +64,7 @@ class Reader(Protocol):
 
 async def ask(
     transport: Transport,
-    upstream: Upstream[Any],
+    upstream: Upstream,
     body: Callable[[], bytes],
     reader: Reader,
     *,

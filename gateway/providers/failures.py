@@ -73,6 +73,11 @@ def not_configured(variable: str) -> ProviderError:
     return ProviderError(Trouble.REJECTED, f"{variable} is not set, or can't be sent in a header", sent=False)
 
 
+def no_sdk(why: str) -> ProviderError:
+    """The provider's SDK, which knows how to ask, could not be asked itself."""
+    return ProviderError(Trouble.UNREACHABLE, f"the SDK can't be asked: {why}", sent=False)
+
+
 def bad_address(variable: str) -> ProviderError:
     """The base URL is no address that could be asked."""
     return ProviderError(Trouble.REJECTED, f"{variable} is not an http or https address", sent=False)

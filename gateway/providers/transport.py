@@ -1,7 +1,7 @@
 """The one HTTP client under all providers: bytes out, bytes back, every failure a `ProviderError`.
 
 It follows no redirect, caps no connections, reads no more than it says, and closing a reply closes its connection
-at once. The hot calls go over its own aiohttp session; whatever is asked through an SDK shares one client too.
+at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import functools
 import io
 import select
-import threading
 import time
 import weakref
 from contextvars import ContextVar
@@ -27,10 +26,8 @@ from gateway.providers.posting import Post, Posted
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
     from typing import Any
 
-    import httpx2
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import Connection
 
@@ -80,8 +77,6 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._connector: aiohttp.BaseConnector | None = None
         self._posts: weakref.WeakKeyDictionary[Outgoing, Post] = weakref.WeakKeyDictionary()
-        self._sdk_client: httpx2.AsyncClient | None = None
-        self._sdk_lock = threading.Lock()
         self._lingering: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -103,24 +98,6 @@ class Transport:
         await asyncio.gather(*self._lingering, return_exceptions=True)
         if self._session is not None:
             await self._session.close()
-        if self._sdk_client is not None:
-            await self._sdk_client.aclose()
-
-    def sdk_client(self, make: Callable[..., httpx2.AsyncClient]) -> httpx2.AsyncClient:
-        """Give the HTTP client that both SDKs share, made by the first that asks (any thread may).
-
-        Args:
-            make: An SDK's `DefaultAioHttpClient`.
-
-        """
-        import httpx2  # noqa: PLC0415 - known to be imported by an SDK already, and slow before that
-
-        with self._sdk_lock:
-            if self._sdk_client is None:
-                # None would mean aiohttp's own cap of 100; zero is none.
-                limits = httpx2.Limits(max_connections=0, keepalive_expiry=_IDLE_SECONDS)
-                self._sdk_client = make(limits=limits, follow_redirects=False, verify=tls())
-            return self._sdk_client
 
     async def post(self, outgoing: Outgoing, body: bytes) -> Reply:
         """Send a JSON body and wait for the head of a 2xx reply.

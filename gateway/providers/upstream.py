@@ -1,52 +1,34 @@
-"""Where a provider is asked and with which headers, learned once from its SDK instead of being written down here.
-
-The SDK is imported in a thread at the first call (or by `warm`), asked to send an empty request into a client that
-reaches nobody, and what it would have sent is kept: its URL, its key, its version and its other headers.
-"""
+"""Where a provider is asked and with which headers, learned once from its SDK instead of being written down here."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
 from yarl import URL
 
-from gateway.providers import failures
+from gateway.providers import failures, sdk_process
+from gateway.providers.sdk_process import Question
 from gateway.providers.transport import Outgoing
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
-    import httpx2
-
-Sdk = TypeVar("Sdk")
-
-
-class Upstream(Generic[Sdk]):
-    """One provider's SDK client and what it sends.
+class Upstream:
+    """One provider, and the key it is asked with.
 
     Args:
         name: Prefix of the provider's variables in the environment.
         key: The API key; white space around it is not part of it.
-        make: Imports the SDK and makes its client; called in a thread.
-        send: Has that client send an empty request through the given HTTP client.
+        base_url: None is the SDK's choice.
+        sdk: The module whose process knows what the SDK sends.
 
     """
 
-    def __init__(
-        self,
-        name: str,
-        key: str | None,
-        make: Callable[[str], Sdk],
-        send: Callable[[Sdk, httpx2.AsyncClient], Awaitable[object]],
-    ) -> None:
+    def __init__(self, name: str, key: str | None, base_url: str | None, sdk: str) -> None:
         self._name = name
         self._key = (key or "").strip()
-        self._make = make
-        self._send = send
-        self._lock = asyncio.Lock()
-        self._sdk: Sdk | None = None
+        self._base_url = base_url or None
+        self._sdk = sdk
+        self._learning: asyncio.Task[Outgoing] | None = None
         self._outgoing: Outgoing | None = None
 
     @property
@@ -54,52 +36,39 @@ class Upstream(Generic[Sdk]):
         """Whether there is a key that can be sent."""
         return bool(self._key) and self._key.isascii() and self._key.isprintable()
 
-    async def sdk(self) -> Sdk:
-        """Give the SDK's client, for what is not hot.
-
-        Raises:
-            ProviderError: There is no key.
-
-        """
-        if not self.ready:
-            raise failures.not_configured(f"{self._name}_API_KEY")
-        async with self._lock:
-            if self._sdk is None:
-                self._sdk = await asyncio.to_thread(self._make, self._key)
-            return self._sdk
-
     async def outgoing(self) -> Outgoing:
         """Give address and headers of the hot call.
 
         Raises:
-            ProviderError: There is no key, or the base URL is none.
+            ProviderError: There is no key, the base URL is none, or the SDK can't be asked.
 
         """
-        if self._outgoing is None:
-            self._outgoing = await self._observe(await self.sdk())
-        return self._outgoing
+        if self._outgoing is not None:
+            return self._outgoing
+        if not self.ready:
+            raise failures.not_configured(f"{self._name}_API_KEY")
+        learning = self._learning
+        if learning is None:
+            learning = self._learning = asyncio.create_task(self._learn())
+            learning.add_done_callback(self._learned)
+        return await asyncio.shield(learning)  # others may wait for it too
 
-    async def _observe(self, sdk: Sdk) -> Outgoing:
-        import httpx2  # noqa: PLC0415 - imported by the SDK already
-
-        seen: list[httpx2.Request] = []
-
-        def note(request: httpx2.Request) -> httpx2.Response:
-            seen.append(request)
-            return httpx2.Response(200, json={})
-
-        async with httpx2.AsyncClient(transport=httpx2.MockTransport(note), trust_env=False) as nowhere:
-            await self._send(sdk, nowhere)
-        url = _address(str(seen[0].url))
+    async def _learn(self) -> Outgoing:
+        sent = await sdk_process.ask(self._sdk, Question(self._key, self._base_url))
+        url = None if sent.url is None else _address(sent.url)
         if url is None:
             raise failures.bad_address(f"{self._name}_BASE_URL")
         proxy = environment_proxy(url)
         if proxy and not proxy.startswith(("http://", "https://")):
             raise failures.bad_proxy()
-        headers = dict(seen[0].headers)
         # The length belongs to the empty request.
-        del headers["content-length"]
+        headers = {name: value for name, value in sent.headers.items() if name != "content-length"}
         return Outgoing(url=url, headers=headers, proxy=proxy)
+
+    def _learned(self, learning: asyncio.Task[Outgoing]) -> None:
+        self._learning = None  # what failed is tried again by the next call
+        if not learning.cancelled() and learning.exception() is None:
+            self._outgoing = learning.result()
 
 
 def _address(text: str) -> URL | None:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import venv
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -59,8 +60,9 @@ class Peer(Server):
         if not (self._home / self.program).exists():
             raise BenchError("its package does not hold its program")
 
+    @abstractmethod
     def _install(self) -> None:
-        raise NotImplementedError
+        """Put the program where it is looked for."""
 
     @override
     def job(self, case: Case, seconds: float) -> Job | None:
@@ -81,8 +83,9 @@ class Peer(Server):
             marker=(self._end(case.voice) if stream else SAID).encode(),
         )
 
+    @abstractmethod
     def _request(self, voice: str, body: Mapping[str, Any]) -> bytes:
-        raise NotImplementedError
+        """Give head and body as this gateway wants them."""
 
     def _end(self, voice: str) -> str:
         return ENDS[voice]

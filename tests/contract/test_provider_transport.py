@@ -16,7 +16,7 @@ from gateway.providers.claude import Claude
 from gateway.providers.openai import OpenAI
 from gateway.providers.transport import LARGE_BODY_BYTES, Outgoing, Transport
 from gateway.providers.upstream import environment_proxy
-from tests.fakes import ClaudeServer, OpenAIServer, say, until
+from tests.fakes import say, until
 from tests.unit.providers.stage import Stage, call_of, open_stage, open_transport, outcome_of, target_of
 
 MESSAGE = (
@@ -372,28 +372,6 @@ async def test_who_does_not_accept_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     finally:
         await transport.aclose()
     assert caught.value.trouble is Trouble.UNREACHABLE
-
-
-# The SDKs
-
-
-async def test_both_sdks_share_one_client(transport: Transport) -> None:
-    with ClaudeServer() as claude_server, OpenAIServer() as openai_server:
-        claude = Claude(transport, claude_server.key, claude_server.url)
-        openai = OpenAI(transport, openai_server.key, openai_server.url)
-        await asyncio.gather(claude.warm(), openai.warm())
-        claude_sdk = await claude.sdk()
-        openai_sdk = await openai.sdk()
-
-        await claude_sdk.messages.create(
-            model="claude-opus-5", max_tokens=10, messages=[{"role": "user", "content": "Ciao"}]
-        )
-        await openai_sdk.chat.completions.create(
-            model="gpt-5.5", messages=[{"role": "user", "content": "Ciao"}]
-        )
-
-        assert claude_sdk._client is openai_sdk._client
-        assert claude_sdk.max_retries == openai_sdk.max_retries == 0
 
 
 async def test_closing_closes_everything() -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.providers import failures
 from gateway.providers.asking import ask
 from gateway.providers.claude.batches import ClaudeBatches
 from gateway.providers.claude.blocks import document_names
@@ -18,15 +17,12 @@ from gateway.providers.shapes import form_of
 from gateway.providers.upstream import Upstream
 
 if TYPE_CHECKING:
-    import httpx2
-    from anthropic import AsyncAnthropic
-
     from gateway.domain.calls import ModelCall
     from gateway.domain.catalog import Target
     from gateway.domain.events import ProviderEvents
     from gateway.providers.transport import Transport
 
-_PATH = "/v1/messages"
+_SDK = "gateway.providers.claude.sdk"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,16 +41,16 @@ class Claude(ClaudeBatches):
 
     def __init__(self, transport: Transport, key: str | None, base_url: str | None = None) -> None:
         self._transport = transport
-        self._base_url = base_url or None
         self._key = key
-        self._upstream: Upstream[AsyncAnthropic] = Upstream("ANTHROPIC", key, self._make, _send_nothing)
+        self._base_url = base_url
+        self._upstream = Upstream("ANTHROPIC", key, base_url, _SDK)
 
     def use_key(self, key: str | None) -> bool:
         """Ask with this key from the next call on; running ones go on with theirs. False for the same key: nothing changes."""
         if key == self._key:
             return False
         self._key = key
-        self._upstream = Upstream("ANTHROPIC", key, self._make, _send_nothing)
+        self._upstream = Upstream("ANTHROPIC", key, self._base_url, _SDK)
         return True
 
     @property
@@ -63,18 +59,9 @@ class Claude(ClaudeBatches):
         return self._upstream.ready
 
     async def warm(self) -> None:
-        """Load the SDK now, in a thread, so that the first call doesn't wait for it; without a key there is no need."""
+        """Ask the SDK now what it sends, so that the first call doesn't wait for it; without a key there is no need."""
         if self.ready:
             await self._upstream.outgoing()
-
-    async def sdk(self) -> AsyncAnthropic:
-        """Give the SDK's client, for what is asked through it (never closed: its connections are the transport's).
-
-        Raises:
-            ProviderError: There is no key.
-
-        """
-        return await self._upstream.sdk()
 
     def stream(self, call: ModelCall, target: Target) -> ProviderEvents:
         """Ask once; an answer that Claude pauses is continued."""
@@ -88,27 +75,3 @@ class Claude(ClaudeBatches):
 
         request = message_request(call, target, form)
         return ask_once(request) if search is None else tell_turns(ask_once, request, reader, search)
-
-    def _make(self, key: str) -> AsyncAnthropic:
-        import httpx2  # noqa: PLC0415 - slow; see Upstream
-        from anthropic import AsyncAnthropic, DefaultAioHttpClient  # noqa: PLC0415 - likewise
-
-        try:
-            return AsyncAnthropic(
-                api_key=key,
-                base_url=self._base_url,
-                max_retries=0,
-                # The chain keeps the deadlines; this one is the SDK's for what is asked through it.
-                timeout=httpx2.Timeout(300.0, connect=5.0),
-                http_client=self._transport.sdk_client(DefaultAioHttpClient),
-                open_telemetry=False,
-            )
-        except httpx2.InvalidURL:
-            pass
-        raise failures.bad_address("ANTHROPIC_BASE_URL")
-
-
-async def _send_nothing(sdk: AsyncAnthropic, client: httpx2.AsyncClient) -> object:
-    import httpx2  # noqa: PLC0415 - imported by the SDK already
-
-    return await sdk.with_options(http_client=client).post(_PATH, body={}, cast_to=httpx2.Response)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -112,7 +112,7 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 class ClaudeBatches:
     """The part of `Claude` that defers."""
 
-    _upstream: Upstream[Any]
+    _upstream: Upstream
 
     async def submit(self, number: str, calls: Sequence[ModelCall], target: Target) -> str:
         """Hand a batch in, once.

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gateway.providers import failures
 from gateway.providers.asking import ask
 from gateway.providers.openai.batches import OpenAIBatches
 from gateway.providers.openai.events import OpenAIReader
@@ -15,15 +14,12 @@ from gateway.providers.shapes import form_of
 from gateway.providers.upstream import Upstream
 
 if TYPE_CHECKING:
-    import httpx2
-    from openai import AsyncOpenAI
-
     from gateway.domain.calls import ModelCall
     from gateway.domain.catalog import Target
     from gateway.domain.events import ProviderEvents
     from gateway.providers.transport import Transport
 
-_PATH = "/chat/completions"
+_SDK = "gateway.providers.openai.sdk"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -41,16 +37,16 @@ class OpenAI(OpenAIBatches):
 
     def __init__(self, transport: Transport, key: str | None, base_url: str | None = None) -> None:
         self._transport = transport
-        self._base_url = base_url or None
         self._key = key
-        self._upstream: Upstream[AsyncOpenAI] = Upstream("OPENAI", key, self._make, _send_nothing)
+        self._base_url = base_url
+        self._upstream = Upstream("OPENAI", key, base_url, _SDK)
 
     def use_key(self, key: str | None) -> bool:
         """Ask with this key from the next call on; running ones go on with theirs. False for the same key: nothing changes."""
         if key == self._key:
             return False
         self._key = key
-        self._upstream = Upstream("OPENAI", key, self._make, _send_nothing)
+        self._upstream = Upstream("OPENAI", key, self._base_url, _SDK)
         return True
 
     @property
@@ -59,18 +55,9 @@ class OpenAI(OpenAIBatches):
         return self._upstream.ready
 
     async def warm(self) -> None:
-        """Load the SDK now, in a thread, so that the first call doesn't wait for it; without a key there is no need."""
+        """Ask the SDK now what it sends, so that the first call doesn't wait for it; without a key there is no need."""
         if self.ready:
             await self._upstream.outgoing()
-
-    async def sdk(self) -> AsyncOpenAI:
-        """Give the SDK's client, for what is asked through it (never closed: its connections are the transport's).
-
-        Raises:
-            ProviderError: There is no key.
-
-        """
-        return await self._upstream.sdk()
 
     def stream(self, call: ModelCall, target: Target) -> ProviderEvents:
         """Ask once."""
@@ -97,26 +84,3 @@ class OpenAI(OpenAIBatches):
         finally:
             reply.close(complete=whole is not None)
         return whole
-
-    def _make(self, key: str) -> AsyncOpenAI:
-        import httpx2  # noqa: PLC0415 - slow; see Upstream
-        from openai import AsyncOpenAI, DefaultAioHttpClient  # noqa: PLC0415 - likewise
-
-        try:
-            return AsyncOpenAI(
-                api_key=key,
-                base_url=self._base_url,
-                max_retries=0,
-                # The chain keeps the deadlines; this one is the SDK's for what is asked through it.
-                timeout=httpx2.Timeout(300.0, connect=5.0),
-                http_client=self._transport.sdk_client(DefaultAioHttpClient),
-            )
-        except httpx2.InvalidURL:
-            pass
-        raise failures.bad_address("OPENAI_BASE_URL")
-
-
-async def _send_nothing(sdk: AsyncOpenAI, client: httpx2.AsyncClient) -> object:
-    import httpx2  # noqa: PLC0415 - imported by the SDK already
-
-    return await sdk.with_options(http_client=client).post(_PATH, body={}, cast_to=httpx2.Response)

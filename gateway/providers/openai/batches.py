@@ -127,7 +127,7 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 class OpenAIBatches:
     """The part of `OpenAI` that defers."""
 
-    _upstream: Upstream[Any]
+    _upstream: Upstream
 
     async def submit(self, number: str, calls: Sequence[ModelCall], target: Target) -> str:
         """Hand a batch in, once.
