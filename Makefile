@@ -6,9 +6,13 @@ SHELL := /bin/sh
 .PHONY: help setup run test services bench lint format lock
 .NOTPARALLEL:
 
-# The first Python that is new enough; `make PYTHON=/path/to/python3.12 setup` names another.
-PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
-	if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then echo $$name; break; fi; done)
+# The first Python that is new enough, best one that can make environments; `make PYTHON=/path/to/python3.12 setup`
+# names another. The distribution's own comes first: it is built to be fast, and a Python that somebody compiled
+# himself often is not (docs/performance.md).
+PYTHONS := /usr/bin/python3 python3 python3.14 python3.13 python3.12 python3.11
+PYTHON ?= $(shell for modules in sys,ensurepip,venv sys; do for name in $(PYTHONS); do \
+	if $$name -c "import $$modules; sys.exit(sys.version_info < (3, 11))" >/dev/null 2>&1; then echo $$name; exit; fi; \
+	done; done)
 
 VENV := .venv
 BIN := $(VENV)/bin
