@@ -10,6 +10,7 @@ from signal import SIGALRM
 
 from gateway.attachments.processes import PASSED_ON
 from gateway.attachments.verdicts import READING_SECONDS, Reading
+from gateway.pipes import converse
 
 AT_ONCE = 2
 _BOOT = "import sys; sys.path[:] = sys.argv[2:]; from gateway.attachments.extractor import main; main(int(sys.argv[1]))"
@@ -66,9 +67,11 @@ class PdfTexts:
             raise UnreadableError(Reading.CRASHED) from None
         try:
             async with asyncio.timeout(_START_SECONDS + self._seconds):
-                answer, _ = await process.communicate(data)
+                answer, _ = await converse(process, data)
         except TimeoutError:
             raise UnreadableError(Reading.TOO_SLOW) from None
+        except BrokenPipeError:
+            raise UnreadableError(Reading.CRASHED) from None
         finally:
             if process.returncode is None:
                 process.kill()

@@ -12,6 +12,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 
 from gateway.attachments.verdicts import ANSWER, COUNTING_SECONDS, HEADER, Outcome, Verdict
+from gateway.pipes import put
 
 MOST_PROCESSES = 4
 FILES_PER_PROCESS = 100
@@ -82,9 +83,9 @@ class CountingProcess:
     async def count(self, text: str) -> Verdict:
         """Have a base64 PDF counted."""
         self.counted += 1
-        self._files.write(HEADER.pack(len(text)))
+        put(self._files, HEADER.pack(len(text)))
         for place in range(0, len(text), _SLICE_CHARACTERS):
-            self._files.write(text[place : place + _SLICE_CHARACTERS].encode("ascii"))
+            put(self._files, text[place : place + _SLICE_CHARACTERS].encode("ascii"))
             await self._files.drain()
             # A process that keeps up with the writing would never make it wait.
             await asyncio.sleep(0)

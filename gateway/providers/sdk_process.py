@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from gateway.pipes import converse
 from gateway.providers import failures
 
 SECONDS = 60.0
@@ -62,14 +63,20 @@ async def ask(module: str, question: Question) -> Sent:
         raise failures.no_sdk(f"a process can't be started: {error.strerror}") from None
     try:
         async with asyncio.timeout(SECONDS):
-            told, complaint = await process.communicate(msgspec.json.encode(question))
+            told, complaint = await converse(process, msgspec.json.encode(question))
     except TimeoutError:
         raise failures.no_sdk("it takes too long to load") from None
+    except BrokenPipeError:
+        raise failures.no_sdk("its process ended before it was asked") from None
     finally:
         await _end(process)
     if process.returncode:
-        raise failures.no_sdk(complaint.decode(errors="replace").strip()[-_MOST_TOLD:])
-    return msgspec.json.decode(told, type=Sent)
+        words = complaint.decode(errors="replace").strip()[-_MOST_TOLD:]
+        raise failures.no_sdk(words or f"its process ended with {process.returncode}")
+    try:
+        return msgspec.json.decode(told, type=Sent)
+    except msgspec.MsgspecError:
+        raise failures.no_sdk("its process told something else") from None
 
 
 async def _end(process: Process) -> None:

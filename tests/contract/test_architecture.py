@@ -19,6 +19,7 @@ ROOMS = [
     "collector",
     "core",
     "deadline",
+    "pipes",
     "domain/__init__",
     "keyvalue/__init__",
     "keyvalue/redis",

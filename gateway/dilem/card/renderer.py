@@ -16,6 +16,7 @@ import msgspec
 
 from gateway.dilem.card.facts import SECONDS
 from gateway.dilem.contract import CardRequest, CardResult, Language, Theme
+from gateway.pipes import converse
 
 MOST_PROCESSES: Final = 2
 _BOOT = "import sys; sys.path[:] = sys.argv[1:]; from gateway.dilem.card.process import main; main()"
@@ -72,7 +73,9 @@ class CardRenderer:
         except OSError as error:
             raise CardFailedError(f"a drawing process can't be started: {error.strerror}") from None
         try:
-            png, _ = await process.communicate(request)
+            png, _ = await converse(process, request)
+        except BrokenPipeError:
+            raise CardFailedError("a drawing process ended before it was asked") from None
         finally:
             await _end(process)
         if process.returncode != 0 or not png:
