@@ -28,7 +28,7 @@ _BOOT = (
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What the SDK is given; `base_url` None is its own choice."""
+    """What the SDK is given, `key` also as a stand-in for one; `base_url` None is its own choice."""
 
     key: str
     base_url: str | None
@@ -49,7 +49,7 @@ async def ask(module: str, question: Question) -> Sent:
 
     Args:
         module: Its `main` answers by `answer`.
-        question: Goes through a pipe: a key is nothing for the list of processes.
+        question: Goes through a pipe, and not into the list of processes.
 
     Raises:
         ProviderError: The process could not be started, failed, or took too long.

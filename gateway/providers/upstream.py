@@ -1,4 +1,8 @@
-"""Where a provider is asked and with which headers, learned once from its SDK instead of being written down here."""
+"""Where a provider is asked and with which headers, learned once from its SDK instead of being written down here.
+
+The SDK is given a stand-in for the key, whose place the key takes afterwards: another key asks no SDK again, and none
+leaves this process but to the provider.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +12,74 @@ from urllib.request import getproxies, proxy_bypass
 from yarl import URL
 
 from gateway.providers import failures, sdk_process
-from gateway.providers.sdk_process import Question
+from gateway.providers.sdk_process import Question, Sent
 from gateway.providers.transport import Outgoing
+
+STAND_IN = "the-key-stands-here"
+
+
+class SdkRequest:
+    """What an SDK sends with the stand-in as its key: asked once, by whoever needs it first.
+
+    Args:
+        sdk: The module whose process knows it.
+        base_url: None is the SDK's choice.
+
+    """
+
+    def __init__(self, sdk: str, base_url: str | None) -> None:
+        self._sdk = sdk
+        self._question = Question(STAND_IN, base_url or None)
+        self._asking: asyncio.Task[Sent] | None = None
+        self._sent: Sent | None = None
+
+    async def sent(self) -> Sent:
+        """Give it.
+
+        Raises:
+            ProviderError: The SDK can't be asked.
+
+        """
+        if self._sent is not None:
+            return self._sent
+        asking = self._asking
+        if asking is None:
+            asking = self._asking = asyncio.create_task(sdk_process.ask(self._sdk, self._question))
+            asking.add_done_callback(self._told)
+        return await asyncio.shield(asking)  # others may wait for it too
+
+    def _told(self, asking: asyncio.Task[Sent]) -> None:
+        self._asking = None  # what failed is tried again by the next call
+        if not asking.cancelled() and asking.exception() is None:
+            self._sent = asking.result()
 
 
 class Upstream:
-    """One provider, and the key it is asked with.
+    """One provider, asked with one key.
 
     Args:
         name: Prefix of the provider's variables in the environment.
         key: The API key; white space around it is not part of it.
-        base_url: None is the SDK's choice.
-        sdk: The module whose process knows what the SDK sends.
+        request: What its SDK sends.
 
     """
 
-    def __init__(self, name: str, key: str | None, base_url: str | None, sdk: str) -> None:
+    def __init__(self, name: str, key: str | None, request: SdkRequest) -> None:
+        self.key = key
         self._name = name
-        self._key = (key or "").strip()
-        self._base_url = base_url or None
-        self._sdk = sdk
-        self._learning: asyncio.Task[Outgoing] | None = None
+        self._sendable = (key or "").strip()
+        self._request = request
         self._outgoing: Outgoing | None = None
+
+    def with_key(self, key: str | None) -> Upstream:
+        """Give the same provider, asked with another key."""
+        return Upstream(self._name, key, self._request)
 
     @property
     def ready(self) -> bool:
         """Whether there is a key that can be sent."""
-        return bool(self._key) and self._key.isascii() and self._key.isprintable()
+        key = self._sendable
+        return bool(key) and key.isascii() and key.isprintable()
 
     async def outgoing(self) -> Outgoing:
         """Give address and headers of the hot call.
@@ -43,32 +88,25 @@ class Upstream:
             ProviderError: There is no key, the base URL is none, or the SDK can't be asked.
 
         """
-        if self._outgoing is not None:
-            return self._outgoing
-        if not self.ready:
-            raise failures.not_configured(f"{self._name}_API_KEY")
-        learning = self._learning
-        if learning is None:
-            learning = self._learning = asyncio.create_task(self._learn())
-            learning.add_done_callback(self._learned)
-        return await asyncio.shield(learning)  # others may wait for it too
+        if self._outgoing is None:
+            if not self.ready:
+                raise failures.not_configured(f"{self._name}_API_KEY")
+            self._outgoing = self._addressed(await self._request.sent())
+        return self._outgoing
 
-    async def _learn(self) -> Outgoing:
-        sent = await sdk_process.ask(self._sdk, Question(self._key, self._base_url))
+    def _addressed(self, sent: Sent) -> Outgoing:
         url = None if sent.url is None else _address(sent.url)
         if url is None:
             raise failures.bad_address(f"{self._name}_BASE_URL")
         proxy = environment_proxy(url)
         if proxy and not proxy.startswith(("http://", "https://")):
             raise failures.bad_proxy()
-        # The length belongs to the empty request.
-        headers = {name: value for name, value in sent.headers.items() if name != "content-length"}
+        headers = {
+            name: value.replace(STAND_IN, self._sendable)
+            for name, value in sent.headers.items()
+            if name != "content-length"  # of the empty request
+        }
         return Outgoing(url=url, headers=headers, proxy=proxy)
-
-    def _learned(self, learning: asyncio.Task[Outgoing]) -> None:
-        self._learning = None  # what failed is tried again by the next call
-        if not learning.cancelled() and learning.exception() is None:
-            self._outgoing = learning.result()
 
 
 def _address(text: str) -> URL | None:

@@ -12,6 +12,7 @@ from gateway.providers.claude import Claude
 from gateway.providers.openai import OpenAI
 from gateway.providers.sdk_process import Question, Sent
 from gateway.providers.transport import Transport
+from gateway.providers.upstream import STAND_IN
 
 
 @pytest.fixture
@@ -59,4 +60,4 @@ async def test_the_next_call_has_the_new_key_and_the_same_key_changes_nothing(
     assert ready == [False, True, False]
     with pytest.raises(ProviderError):
         await shown()
-    assert asked == ["uno", "due"]
+    assert asked == [STAND_IN], "the SDK is asked once, and never given a key"

@@ -35,6 +35,30 @@ async def test_the_process_tells_what_the_sdk_sends(module: str, base_url: str |
     assert told.headers["authorization"] == "Bearer una-chiave"
 
 
+KEYS = (
+    "sk-ant-api03-Aa_9-zZ",
+    "sk-ant-oat01-Aa_9-zZ",
+    "sk-ant-admin01-x",
+    "sk-proj-Aa_9-zZ",
+    "sk-svcacct-x",
+    "eyJhbGciOiJIUzI1NiJ9.e30.c2ln",
+    "k",
+    "con spazi dentro",
+    'virgolette" e {graffe}',
+)
+
+
+@pytest.mark.parametrize("kind", [Claude, OpenAI])
+@pytest.mark.parametrize("key", KEYS)
+async def test_what_is_sent_with_a_key_is_what_the_sdk_sends_with_it(
+    kind: type[Claude | OpenAI], key: str
+) -> None:
+    told = await SDKS[f"gateway.providers.{kind.__name__.lower()}.sdk"].observe(Question(key, None))
+    ours = await kind(Transport(), key)._upstream.outgoing()
+    assert {**ours.headers, "content-length": "2"} == told.headers
+    assert str(ours.url) == told.url
+
+
 async def test_the_key_is_no_word_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[tuple[object, ...]] = []
     start = asyncio.create_subprocess_exec

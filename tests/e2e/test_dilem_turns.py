@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from gateway.domain.calls import Outcome
 from gateway.domain.catalog import BrainFallback, ModelFallback, Reasoning
 from gateway.domain.errors import StoreAwayError
 from gateway.recipe_files import default_folder, read_recipes
+from gateway.storage.calls import LedgerEntry
 from tests.e2e.deciding import NOTICE, QUESTION, RESULT, DecidingStage, asked, deciding_stage, turning
 from tests.e2e.surroundings import Fakes, Stores
 from tests.fakes import (
@@ -296,13 +297,13 @@ async def test_a_database_away_before_a_turn_undoes_it(stage: DecidingStage) -> 
 async def test_a_ledger_that_nobody_takes_leaves_the_outcome_unknown(
     stage: DecidingStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refused(*_: object, **__: object) -> None:
-        raise StoreAwayError("gone")
+    def refused(_: LedgerEntry, told: Callable[[Exception], None]) -> None:
+        told(StoreAwayError("gone"))
 
     await stage.use()
     stage.fakes.claude.script(turning(RESULT))
     with monkeypatch.context() as patched:
-        patched.setattr(stage.core.ledger, "write", refused)
+        patched.setattr(stage.core.ledger, "put", refused)
         with pytest.raises(DilemFailure) as caught:
             await stage.turn()
     assert caught.value.code is OUTCOME_UNKNOWN

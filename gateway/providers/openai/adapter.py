@@ -11,7 +11,7 @@ from gateway.providers.openai.batches import OpenAIBatches
 from gateway.providers.openai.events import OpenAIReader
 from gateway.providers.openai.request import chat_request
 from gateway.providers.shapes import form_of
-from gateway.providers.upstream import Upstream
+from gateway.providers.upstream import SdkRequest, Upstream
 
 if TYPE_CHECKING:
     from gateway.domain.calls import ModelCall
@@ -37,16 +37,13 @@ class OpenAI(OpenAIBatches):
 
     def __init__(self, transport: Transport, key: str | None, base_url: str | None = None) -> None:
         self._transport = transport
-        self._key = key
-        self._base_url = base_url
-        self._upstream = Upstream("OPENAI", key, base_url, _SDK)
+        self._upstream = Upstream("OPENAI", key, SdkRequest(_SDK, base_url))
 
     def use_key(self, key: str | None) -> bool:
         """Ask with this key from the next call on; running ones go on with theirs. False for the same key: nothing changes."""
-        if key == self._key:
+        if key == self._upstream.key:
             return False
-        self._key = key
-        self._upstream = Upstream("OPENAI", key, self._base_url, _SDK)
+        self._upstream = self._upstream.with_key(key)
         return True
 
     @property
