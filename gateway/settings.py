@@ -280,8 +280,13 @@ def _http_url(variable: str, value: str | None) -> str | None:
         _ = parts.port
     except ValueError:
         raise SettingError(variable, "takes an http:// or https:// address") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
-        raise SettingError(variable, "takes an http:// or https:// address, without user and password")
+    if (
+        parts.scheme not in {"http", "https"}
+        or not parts.hostname
+        or parts.username is not None
+        or set(value) & set("?#")
+    ):
+        raise SettingError(variable, "takes an http:// or https:// address, without user, password and query")
     return value
 
 

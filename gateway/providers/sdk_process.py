@@ -57,8 +57,12 @@ async def ask(module: str, question: Question) -> Sent:
     """
     # Isolated from the variables that are Python's, but with the imports of this process.
     command = (sys.executable, "-I", "-c", _BOOT, module, *map(os.path.abspath, sys.path))
+    # A variable that is set to nothing is none for us; the SDKs would take it as their base URL.
+    environment = {name: value for name, value in os.environ.items() if value}
     try:
-        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment
+        )
     except OSError as error:
         raise failures.no_sdk(f"a process can't be started: {error.strerror}") from None
     try:

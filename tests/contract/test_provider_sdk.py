@@ -35,6 +35,20 @@ async def test_the_process_tells_what_the_sdk_sends(module: str, base_url: str |
     assert told.headers["authorization"] == "Bearer una-chiave"
 
 
+@pytest.mark.parametrize("module", SDKS)
+async def test_a_variable_set_to_nothing_is_none(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = await in_a_process(module, Question("k", None))
+    for name in (
+        "ANTHROPIC_BASE_URL",
+        "OPENAI_BASE_URL",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "OPENAI_ORG_ID",
+    ):
+        monkeypatch.setenv(name, "")
+    assert await in_a_process(module, Question("k", None)) == usual
+
+
 KEYS = (
     "sk-ant-api03-Aa_9-zZ",
     "sk-ant-oat01-Aa_9-zZ",

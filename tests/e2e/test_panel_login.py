@@ -272,3 +272,18 @@ async def test_a_form_filled_in_before_somebody_elses_change_is_noticed(gateway:
         refused = await visit.post("/panel/projects/insieme", stale, page="/panel")
         assert refused.status_code == 409
         assert 'value="documenti" checked' not in (await visit.get("/panel/projects/insieme")).text
+
+
+async def test_a_caller_who_leaves_in_the_middle_of_a_form_is_no_fault_of_ours(gateway: Gateway) -> None:
+    before = gateway.log().count("internal fault")
+    for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=b"):
+        for path in ("/panel/login", "/panel/sign-in", "/panel/set-up/x"):
+            _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: 400\r\n\r\n"
+            writer.write(head.encode() + b"a")
+            await writer.drain()
+            await asyncio.sleep(0.1)
+            writer.close()
+            await writer.wait_closed()
+    await asyncio.sleep(0.5)
+    assert gateway.log().count("internal fault") == before

@@ -35,8 +35,8 @@ WRONG = {
     "PEPPER_TRUSTED_PROXIES": ["10.0.0.0/99", "everybody"],
     "PEPPER_LOG": ["xml"],
     "PEPPER_DRAIN_SECONDS": ["-1", "soon"],
-    "ANTHROPIC_BASE_URL": ["ftp://x"],
-    "OPENAI_BASE_URL": ["nowhere"],
+    "ANTHROPIC_BASE_URL": ["ftp://x", "http://x/a?b=1", "http://x/#c"],
+    "OPENAI_BASE_URL": ["nowhere", "http://x/v1?"],
 }
 
 

@@ -15,6 +15,8 @@ from gateway.routes.panel.visitors import SAFE_METHODS, STATE, Access, Forbidden
 from gateway.storage.refusals import UnknownError
 
 LOGIN = "/panel/login"
+LEFT = "client disconnected prematurely"
+"""Litestar's words for a caller who left in the middle of a form, which it takes for a fault of the server."""
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -45,7 +47,7 @@ def trouble_handlers(access: Access, pages: Pages) -> dict[Any, Any]:
         return told(request, "trouble.away", 503)
 
     def refused(request: AnyRequest, error: Exception) -> Response[bytes]:
-        status = error.status_code if isinstance(error, HTTPException) else 400
+        status = error.status_code if isinstance(error, HTTPException) and error.detail != LEFT else 400
         if status in {404, 405}:
             return missing(request, error)
         if status >= 500:
