@@ -42,7 +42,7 @@ _ACCESS = logging.LogRecord(ACCESS_LOG, logging.INFO, "", 0, "%s %s %d", None, N
 
 class LineHandler(logging.StreamHandler[TextIO]):
     """Writes records as they come, but for those of requests, which wait a moment for others: made one after another
-    and written together they cost half as much. Nothing overtakes them, and `flush` writes them.
+    and written together they cost less. Nothing overtakes them, and `flush` writes them.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -21,6 +21,8 @@ from gateway.providers import failures
 SECONDS = 60.0
 """How long an SDK may take to load, on a machine that has other things to do."""
 _MOST_TOLD = 500
+_SECRETS = ("PEPPER_", "ANTHROPIC_API_KEY", "OPENAI_API_KEY")
+"""How variables begin that an SDK's process has no need of."""
 _BOOT = (
     "import sys; name, sys.path[:] = sys.argv[1], sys.argv[2:];"
     "import importlib; importlib.import_module(name).main()"
@@ -57,8 +59,10 @@ async def ask(module: str, question: Question) -> Sent:
     """
     # Isolated from the variables that are Python's, but with the imports of this process.
     command = (sys.executable, "-I", "-c", _BOOT, module, *map(os.path.abspath, sys.path))
-    # A variable that is set to nothing is none for us; the SDKs would take it as their base URL.
-    environment = {name: value for name, value in os.environ.items() if value}
+    # A variable that is set to nothing is none for us; the SDKs would take it as their base URL. Secrets are not theirs.
+    environment = {
+        name: value for name, value in os.environ.items() if value and not name.startswith(_SECRETS)
+    }
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment

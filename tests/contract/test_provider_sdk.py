@@ -49,6 +49,23 @@ async def test_a_variable_set_to_nothing_is_none(module: str, monkeypatch: pytes
     assert await in_a_process(module, Question("k", None)) == usual
 
 
+async def test_the_process_gets_no_secret_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, str] = {}
+    start = asyncio.create_subprocess_exec
+
+    async def noting(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        given.update(options["env"])
+        return await start(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noting)
+    for name in ("PEPPER_SECRET", "PEPPER_DATABASE_URL", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "segretissimo")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    told = await in_a_process("gateway.providers.openai.sdk", Question("k", None))
+    assert "segretissimo" not in repr(given)
+    assert told.headers["openai-organization"] == "org-1", "what else the environment says is the SDK's"
+
+
 KEYS = (
     "sk-ant-api03-Aa_9-zZ",
     "sk-ant-oat01-Aa_9-zZ",
